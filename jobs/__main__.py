@@ -62,9 +62,9 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.job == "report":
             from jobs.cli.pages import report as job  # noqa: PLC0415  as above
         return job(arguments)
-    from jobs.cli.judged import judge  # noqa: PLC0415  as above
+    from jobs.cli.validate import validate  # noqa: PLC0415  as above
 
-    judge(arguments)
+    validate(arguments)
     session = None
     if arguments.job in ("demo", "nightly") and not getattr(arguments, "in_process", False):
         from jobs.session import SessionLater  # noqa: PLC0415  a JVM starts while the rest is imported

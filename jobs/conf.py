@@ -17,7 +17,7 @@ from typing import Any
 from jobs.errors import ConfError
 from namesrv_core.inference.settings import LONGEST_MS, VERSION, Value
 from namesrv_core.machine.profile import NamesrvConfig, profile_named
-from namesrv_wire.logs.namesrv_log import Told, zone_of
+from namesrv_wire.logs.namesrv_log import LogConf, zone_of
 from namesrv_wire.packets.segments import DEFAULT_VXLAN_PORTS
 from schemas.findings import THRESHOLDS, Thresholds
 
@@ -78,7 +78,7 @@ class PipelineConf:
     vxlan_ports: frozenset[int] = DEFAULT_VXLAN_PORTS
     join_addresses: bool = False
     series: str = ""
-    log: Told | None = None
+    log: LogConf | None = None
 
     @property
     def sha256(self) -> str:
@@ -94,25 +94,25 @@ class PipelineConf:
     def given(self, addresses: Iterable[str]) -> dict[str, Value]:
         """Return the settings of the name server that has these addresses; on conflict the first address takes precedence."""
         found: dict[str, Value] = {}
-        for said in (self.namesrvs[name] for name in addresses if name in self.namesrvs):
-            found = {**said.settings, **({} if said.version is None else {VERSION: said.version}), **found}
+        for conf in (self.namesrvs[name] for name in addresses if name in self.namesrvs):
+            found = {**conf.settings, **({} if conf.version is None else {VERSION: conf.version}), **found}
         return found
 
     @property
     def namesrv_of(self) -> dict[str, str]:
         """Return the name server of each configured other address."""
-        return {address: name for name, said in self.namesrvs.items() for address in said.addresses or ()}
+        return {address: name for name, conf in self.namesrvs.items() for address in conf.addresses or ()}
 
     @property
     def named(self) -> frozenset[str]:
         """Return all addresses that the configuration mentions."""
-        others = (address for said in self.namesrvs.values() for address in (*(said.addresses or ()), *said.apart))
+        others = (address for conf in self.namesrvs.values() for address in (*(conf.addresses or ()), *conf.apart))
         return frozenset((*self.namesrvs, *others))
 
     @property
     def apart(self) -> frozenset[frozenset[str]]:
         """Return the pairs of addresses that are configured as belonging to two name servers."""
-        return frozenset(frozenset((name, other)) for name, said in self.namesrvs.items() for other in said.apart)
+        return frozenset(frozenset((name, other)) for name, conf in self.namesrvs.items() for other in conf.apart)
 
 
 def load_conf(
@@ -132,7 +132,7 @@ def load_conf(
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfError(f"{path}: {error}") from error
     _table(document, str(path), {*_OPTIONS, "namesrv", "log"})
-    said: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
     thresholds: dict[str, int] = {}
     for section, options in _OPTIONS.items():
         where = f"{path} [{section}]"
@@ -144,7 +144,7 @@ def load_conf(
                 thresholds[field_name] = value * factor
             else:
                 field_name = "late_limit_days" if name == "limit_days" else name
-                said[field_name] = frozenset(value) if isinstance(value, list) else value
+                limits[field_name] = frozenset(value) if isinstance(value, list) else value
     namesrvs: dict[str, NamesrvConf] = {}
     for given, table in _table(document.get("namesrv", {}), f"{path} [namesrv]").items():
         where = f'{path} [namesrv."{given}"]'
@@ -155,7 +155,7 @@ def load_conf(
         _apply_option(namesrvs, option)
     _check_addresses(namesrvs)
     return PipelineConf(
-        **said,
+        **limits,
         thresholds=Thresholds(**thresholds),
         namesrvs=namesrvs,
         join_addresses=join_addresses,
@@ -174,7 +174,7 @@ def _is_valid(value: object, what: str) -> bool:
     return type(value) is int and 0 <= value < (100_000 if what == _DAYS else 1 << 31)
 
 
-def _log_settings(table: object, where: str, options: Mapping[str, str | None]) -> Told | None:
+def _log_settings(table: object, where: str, options: Mapping[str, str | None]) -> LogConf | None:
     """Return the settings for name servers' logs, options first; None unless both name server and time zone are given."""
     stated = _table(table, where, {"zone", "namesrv"})
     for name, value in stated.items():
@@ -188,7 +188,7 @@ def _log_settings(table: object, where: str, options: Mapping[str, str | None]) 
             raise ConfError(f"--log-zone, or {where} zone: {error}") from error
     if namesrv is not None:
         namesrv = _address(namesrv, f"--log-namesrv, or {where} namesrv")
-    return None if namesrv is None or zone is None else Told(namesrv, zone)
+    return None if namesrv is None or zone is None else LogConf(namesrv, zone)
 
 
 def _apply_option(namesrvs: dict[str, NamesrvConf], option: str) -> None:
@@ -197,13 +197,13 @@ def _apply_option(namesrvs: dict[str, NamesrvConf], option: str) -> None:
     for side in option.split("/"):
         listed, equals, version = side.partition("=")
         name, *others = (_address(address, where) for address in listed.split(","))
-        said = namesrvs.get(name, NamesrvConf())
+        conf = namesrvs.get(name, NamesrvConf())
         if others:
-            said = dataclasses.replace(said, addresses=tuple(others))
+            conf = dataclasses.replace(conf, addresses=tuple(others))
         if equals:
             _check_version(version, where)
-            said = dataclasses.replace(said, version=version)
-        namesrvs[name] = dataclasses.replace(said, apart=(*said.apart, *names))
+            conf = dataclasses.replace(conf, version=version)
+        namesrvs[name] = dataclasses.replace(conf, apart=(*conf.apart, *names))
         names.append(name)
 
 
@@ -247,14 +247,14 @@ def _namesrv_conf(table: object, where: str) -> NamesrvConf:
 def _check_addresses(namesrvs: Mapping[str, NamesrvConf]) -> None:
     """Raise ConfError for an address of two name servers, or for another address of one that has settings of its own."""
     whose: dict[str, str] = {}
-    for name, said in namesrvs.items():
-        for address in said.addresses or ():
+    for name, conf in namesrvs.items():
+        for address in conf.addresses or ():
             if address == name or address in namesrvs:
                 raise ConfError(f"namesrv {name}: its other address {address} is a name server's own name")
             if whose.setdefault(address, name) != name:
                 raise ConfError(f"{address} cannot be an address of both {whose[address]} and {name}")
-    for name, said in namesrvs.items():
-        for other in said.apart:
+    for name, conf in namesrvs.items():
+        for other in conf.apart:
             if whose.get(other, other) == whose.get(name, name):
                 raise ConfError(f"namesrv {name}: {other} cannot be both its own and another one's")
 

@@ -67,8 +67,8 @@ class UsageError(JobError):
 
     exit_code = EXIT_USAGE
 
-    def __init__(self, said: str, instead: str = "") -> None:
-        super().__init__(said)
+    def __init__(self, message: str, instead: str = "") -> None:
+        super().__init__(message)
         self.instead = instead
 
     @property
@@ -86,8 +86,8 @@ class GateError(JobError):
 
     exit_code = EXIT_GATE
 
-    def __init__(self, said: str, *, is_of_files: bool = False) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, *, is_of_files: bool = False) -> None:
+        super().__init__(message)
         self.is_of_files = is_of_files
 
     @property
@@ -99,8 +99,8 @@ class GateError(JobError):
 class PublishedError(JobError):
     """A step after publication failed; the run itself is published."""
 
-    def __init__(self, said: str, exit_code: int) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
         self.exit_code = exit_code
 
 
@@ -135,17 +135,17 @@ class NotRecordedError(MissingDayError):
 class TamperedError(JobError):
     """Rows on disk differ from those that a published run read or wrote, or cannot be read.
 
-    `said`: what is wrong, and where; `remedy`: how to restore it.
+    `message`: what is wrong, and where; `remedy`: how to restore it.
     """
 
     exit_code = EXIT_TAMPERED
 
-    def __init__(self, said: str, remedy: str = FROM_BACKUP) -> None:
-        super().__init__(said)
-        self.said, self.remedy = said, remedy
+    def __init__(self, message: str, remedy: str = FROM_BACKUP) -> None:
+        super().__init__(message)
+        self.message, self.remedy = message, remedy
 
     def __str__(self) -> str:
-        return f"{self.said}. {self.remedy}"
+        return f"{self.message}. {self.remedy}"
 
 
 class BrokenLogError(TamperedError):
@@ -201,14 +201,14 @@ def known_failure(
 
 def full_disk(error: BaseException, warehouse: str | None, outcome: str = NOTHING_PUBLISHED) -> str | None:
     """Return a sentence that names the disk, if a full one caused `error`; else None."""
-    said = [text for text in _texts_of(error) if _NO_SPACE in text]
-    if not said:
+    texts = [text for text in _texts_of(error) if _NO_SPACE in text]
+    if not texts:
         return None
     import tempfile  # noqa: PLC0415  `ask` starts without this import
 
     temporary = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0]
     folders = [str(Path(folder).resolve()) for folder in (warehouse, temporary) if folder]
-    named = [folder for folder in folders if any(folder in text for text in said)]
+    named = [folder for folder in folders if any(folder in text for text in texts)]
     # If one folder lies within the other, name the inner one.
     named = [folder for folder in named if not any(other.startswith(f"{folder}/") for other in named)]
     shown = " or ".join(f"{folder} ({_free_mib(folder)} MiB free)" for folder in named or folders)
@@ -217,8 +217,8 @@ def full_disk(error: BaseException, warehouse: str | None, outcome: str = NOTHIN
 
 def not_allowed(error: BaseException, outcome: str = NOTHING_PUBLISHED) -> str | None:
     """Return a sentence if `error` says that a file may not be read or written; else None."""
-    said = next((text for text in _texts_of(error) if any(word in text for word in _NOT_ALLOWED)), None)
-    return None if said is None else f"{said.strip().splitlines()[0]}. {outcome}"
+    found = next((text for text in _texts_of(error) if any(word in text for word in _NOT_ALLOWED)), None)
+    return None if found is None else f"{found.strip().splitlines()[0]}. {outcome}"
 
 
 def _free_mib(folder: str) -> int:

@@ -85,31 +85,31 @@ def changes(
     first = runs[-len(behind) - 1] if len(behind) < len(runs) else None
     if first is not None and behind:
         answers.require_kept(first.run_id, first.versions)
-    return runs[-1].run_id, Answer(COLUMNS, _told(answers, first, behind, share))
+    return runs[-1].run_id, Answer(COLUMNS, _rows(answers, first, behind, share))
 
 
 def lines(found: Answer) -> Iterator[str]:
     """Yield changes as JSON objects, one a line."""
-    for said in objects(found):
-        yield json.dumps(said, ensure_ascii=False, default=text_of) + "\n"
+    for change in objects(found):
+        yield json.dumps(change, ensure_ascii=False, default=text_of) + "\n"
 
 
 def objects(found: Answer) -> Iterator[dict[str, Any]]:
     """Yield changes as dicts by column name; their `row` and `before` are dicts, too."""
     for row in found.rows:
-        said = dict(zip(found.names, row, strict=True))
-        yield said | {name: None if said[name] is None else json.loads(said[name]) for name in ("row", "before")}
+        change = dict(zip(found.names, row, strict=True))
+        yield change | {name: None if change[name] is None else json.loads(change[name]) for name in ("row", "before")}
 
 
-def _told(
+def _rows(
     answers: Answers, before: Known | None, behind: Sequence[Known], share: Callable[[int, int], None]
 ) -> Iterator[tuple[Any, ...]]:
     for number, run in enumerate(behind):
         share(number, len(behind))
         with suppress(NoLongerReadableError):
             answers.require_kept(run.run_id, run.versions)
-            told = (name for name, table in asked.stored().items() if table.has_intervals)
-            if parts := [part for name in told for part in _parts(answers, name, before, run)]:
+            names = (name for name, table in asked.stored().items() if table.has_intervals)
+            if parts := [part for name in names for part in _parts(answers, name, before, run)]:
                 sql = _CHANGES.format(rows=" UNION ALL ".join(parts))
                 yield from answers.ask(sql, run=run.run_id, published=run.finished_time).rows
             before = run
@@ -123,7 +123,7 @@ def _parts(answers: Answers, name: str, before: Known | None, run: Known) -> Ite
     table = asked.stored()[name]
     types = {column: of for column, of in table.columns.items() if column != "closed_month"}
     columns = ", ".join(types)
-    told = ", ".join(
+    fields = ", ".join(
         f"'{of}': {_INSTANT.format(of) if types[of].startswith('TIMESTAMP') else f't.{of}'}" for of in types
     )
     begins, ends = ("from_time", "to_time") if "from_time" in table.columns else ("valid_from", "valid_to")
@@ -137,7 +137,7 @@ def _parts(answers: Answers, name: str, before: Known | None, run: Known) -> Ite
     differ = f"SELECT t, sum(more) AS more FROM ({' UNION ALL '.join(rows)}) GROUP BY t HAVING sum(more) <> 0"
     yield f"""
         SELECT '{name}' AS table_name, t.namesrv_id AS namesrv_id, CAST(to_json([{key}]) AS VARCHAR) AS key,
-            t.{begins} AS begins, t.{ends} AS ends, CAST(to_json({{{told}}}) AS VARCHAR) AS text, more > 0 AS is_now
+            t.{begins} AS begins, t.{ends} AS ends, CAST(to_json({{{fields}}}) AS VARCHAR) AS text, more > 0 AS is_now
         FROM ({rows[0] if len(rows) == 1 else differ})"""
 
 
@@ -168,7 +168,7 @@ class Hook:
 
     def begin(self, last_run: str | None) -> None:
         """Note, before the hook's first run, the last published run: later changes are delivered."""
-        if self.told is None:
+        if self.delivered is None:
             self._note(last_run or NOTHING)
 
     def tell(self) -> int:
@@ -185,36 +185,36 @@ class Hook:
         except NothingPublishedError:
             return 0
         try:
-            cursor, found = changes(answers, self.told or NOTHING)
+            cursor, found = changes(answers, self.delivered or NOTHING)
         except (NothingPublishedError, NoLongerReadableError) as error:
             raise PublishedError(
                 f"--after-publish: the last run whose changes were delivered is gone: {first_line(error)}. This run is published. "
                 f"To go on with the changes of later runs, delete {self._place}",
                 EXIT_UNTOLD,
             ) from error
-        if cursor == self.told:
+        if cursor == self.delivered:
             return 0
         try:
-            count = self._told(lines(found))
+            count = self._send(lines(found))
         except (OSError, subprocess.SubprocessError) as error:
             raise PublishedError(
                 f"--after-publish: {first_line(error).rstrip('.')}. The run is published; the next run with this command tells "
-                f"its changes again (for another one: ask changes --since {self.told})",
+                f"its changes again (for another one: ask changes --since {self.delivered})",
                 EXIT_UNTOLD,
             ) from error
         self._note(cursor)
         return count
 
-    def _told(self, said: Iterator[str]) -> int:
+    def _send(self, changed: Iterator[str]) -> int:
         count = 0
         if self._target.startswith(">>"):
             with Path(self._target[2:].strip()).open("a+b") as file:
                 size = file.seek(0, os.SEEK_END)
                 if self._began is None:
-                    self._note(self.told or NOTHING, size)
+                    self._note(self.delivered or NOTHING, size)
                 file.seek(min(self._began or 0, size))
                 there, at = file.read(), 0  # lines of a delivery that died; the last one may be cut
-                for data in map(str.encode, said):
+                for data in map(str.encode, changed):
                     count += 1
                     if there.startswith(data, at):
                         at += len(data)
@@ -227,7 +227,7 @@ class Hook:
             return count
         process = subprocess.Popen(self._words, stdin=subprocess.PIPE, text=True, encoding="utf-8")  # noqa: S603  the user's own command
         with suppress(BrokenPipeError), process:  # the command may stop reading early: its exit code decides
-            for line in said:
+            for line in changed:
                 process.stdin.write(line)  # type: ignore[union-attr]
                 count += 1
         if process.returncode:
@@ -238,11 +238,11 @@ class Hook:
         from jobs.store.places import read_text  # noqa: PLC0415  imports Arrow, which `ask` does not need
 
         noted = json.loads(read_text(self._place) or "{}")
-        self.told: str | None = noted.get("run_id")
+        self.delivered: str | None = noted.get("run_id")
         self._began: int | None = noted.get("began")
 
     def _note(self, run_id: str, began: int | None = None) -> None:
         from jobs.store.places import write_text  # noqa: PLC0415  as above
 
         write_text(self._place, json.dumps({"target": self._target, "run_id": run_id, "began": began}) + "\n")
-        self.told, self._began = run_id, began
+        self.delivered, self._began = run_id, began

@@ -200,7 +200,7 @@ class Answers:
         try:
             return self._executed(sql, values).to_arrow_table()
         except _FAILURES as error:
-            raise self._told(error, sql) from error
+            raise self._as_job_error(error, sql) from error
 
     def remark(self, values: Mapping[str, Any], rows: Iterable[Iterable[Any]]) -> str | None:
         """Return a remark, with the nearest names, if no row says anything of a topic and no name server ever had it; else None."""
@@ -209,8 +209,8 @@ class Answers:
         if not isinstance(topic, str) or not all(is_silent):
             return None
         topics = [name for (name,) in self.ask("SELECT DISTINCT topic FROM route_changes").rows]
-        said = f"no name server ever had a topic {topic}{nearest(topic, topics, most=5)}"
-        return None if topic in topics else printable(said)
+        text = f"no name server ever had a topic {topic}{nearest(topic, topics, most=5)}"
+        return None if topic in topics else printable(text)
 
     @property
     def share(self) -> float | None:
@@ -260,7 +260,7 @@ class Answers:
         left_out = frozenset(others.paths)
         kept = [at for at, path in enumerate(found.paths) if path not in left_out]
         files = Files(
-            [found.paths[at] for at in kept], {of: [told[at] for at in kept] for of, told in found.told.items()}
+            [found.paths[at] for at in kept], {of: [one[at] for at in kept] for of, one in found.partitions.items()}
         )
         return self._source(files, f"{name}_{version}")
 
@@ -299,17 +299,17 @@ class Answers:
             self._names.make(sql)
             return self._connection.execute(sql, values or None)
         except _FAILURES as error:
-            raise self._told(error, sql) from error
+            raise self._as_job_error(error, sql) from error
 
-    def _told(self, error: Exception, sql: str) -> JobError:
+    def _as_job_error(self, error: Exception, sql: str) -> JobError:
         """Return the error to raise: an unrecorded instant, an unreadable file, or an invalid question."""
-        said = str(error).strip()
-        if NOT_RECORDED in said:
-            return NotRecordedError(said[said.index(NOT_RECORDED) :])
+        message = str(error).strip()
+        if NOT_RECORDED in message:
+            return NotRecordedError(message[message.index(NOT_RECORDED) :])
         if isinstance(error, duckdb.OutOfMemoryException):
             return UsageError("the statement needs more memory than it may have", " (ask sql --memory MIB)")
         if isinstance(error, duckdb.PermissionException):
-            only = f"{said.splitlines()[0]}: of files only the warehouse's are read here"
+            only = f"{message.splitlines()[0]}: of files only the warehouse's are read here"
             return UsageError(only, " (ask sql --unsafe)")
         read = [name for name in touched(sql) if name in asked.stored()]
         if not isinstance(error, _OF_THE_QUESTION) or not self._have_their_columns(read):
@@ -318,14 +318,14 @@ class Answers:
             try:
                 for name in read:
                     self.files(name)
-                is_of_file = not isinstance(error, duckdb.InvalidInputException) or "Parquet" in said
-                require_readable(self.warehouse, self._opened, said, deep=is_of_file)
+                is_of_file = not isinstance(error, duckdb.InvalidInputException) or "Parquet" in message
+                require_readable(self.warehouse, self._opened, message, deep=is_of_file)
             except (BrokenLogError, TamperedError) as damage:
                 return damage
-        if (unknown := _UNKNOWN.match(said)) is not None:  # DuckDB would suggest names of its own
+        if (unknown := _UNKNOWN.match(message)) is not None:  # DuckDB would suggest names of its own
             near = nearest(unknown[1].lower(), [name for name in asked.names() if "." not in name])
-            said = f"there is no table, view or function {unknown[1]}{near}. SHOW TABLES lists them"
-        return UsageError(said)
+            message = f"there is no table, view or function {unknown[1]}{near}. SHOW TABLES lists them"
+        return UsageError(message)
 
     def _have_their_columns(self, tables: Sequence[str]) -> bool:
         """Return whether stored tables can be read by the columns that their files name."""
@@ -341,7 +341,7 @@ class Answers:
             while rows := found.fetchmany(_BATCH):
                 yield from rows
         except _FAILURES as error:
-            raise self._told(error, sql) from error
+            raise self._as_job_error(error, sql) from error
 
 
 def _files_of(table: asked.Stored, delta: DeltaTable) -> Files:
@@ -349,8 +349,8 @@ def _files_of(table: asked.Stored, delta: DeltaTable) -> Files:
     found = delta.get_add_actions(flatten=True)
     paths = [f"{table.layer}/{table.table}/{path}" for path in found.column("path").to_pylist()]
     cut_by = [column for column in delta.metadata().partition_columns if column in table.columns]
-    told = (found.column(f"partition.{column}").to_pylist() for column in cut_by)
-    inorder = sorted(zip(paths, *told, strict=True), key=itemgetter(0))
+    partitions = (found.column(f"partition.{column}").to_pylist() for column in cut_by)
+    inorder = sorted(zip(paths, *partitions, strict=True), key=itemgetter(0))
     places = {column: place for place, column in enumerate(cut_by, start=1)}
     return Files([of[0] for of in inorder], {name: [of[place] for of in inorder] for name, place in places.items()})
 
@@ -371,17 +371,17 @@ def _remote(root: str, files: Files) -> ds.Dataset:
     from jobs.store.places import filesystem_of  # noqa: PLC0415  as above
 
     form, system = ds.ParquetFileFormat(), filesystem_of(root)[0]
-    told = {column: pa.array(values) for column, values in files.told.items()}
+    partitions = {column: pa.array(values) for column, values in files.partitions.items()}
     fragments = [
         form.make_fragment(
             filesystem_of(f"{root}/{path}")[1],
             system,
-            reduce(and_, (ds.field(column) == values[number] for column, values in told.items()), ds.scalar(True)),
+            reduce(and_, (ds.field(column) == of[number] for column, of in partitions.items()), ds.scalar(True)),
         )
         for number, path in enumerate(files.paths)
     ]
     schema = fragments[0].physical_schema
-    for column, values in told.items():
+    for column, values in partitions.items():
         schema = schema.append(pa.field(column, values.type))
     return ds.FileSystemDataset(fragments, schema, form, system)
 

@@ -90,11 +90,11 @@ def attest(
         contents = contents_differing(answers, made)
         rows = {} if at is None else {name: tuple(_rows(of, name, *at) for of in (made, answers)) for name in tables}
     differing = answers_differing(again, known)
-    told, wrong = dict[str, Json](), list(differing)
+    by_table, wrong = dict[str, Json](), list(differing)
     for of in contents:
         keys = [of.key_of(left or right or {}) for left, right in of.rows]
         pairs = [{"key": key, "published": row[0], "replayed": row[1]} for key, row in zip(keys, of.rows, strict=True)]
-        told[of.table] = {
+        by_table[of.table] = {
             "same": of.both,
             "only_published": of.only_left,
             "only_replayed": of.only_right,
@@ -122,7 +122,7 @@ def attest(
         },
         "sources": answers.ask(_SOURCES).dicts(),
         "answers": {**summed(again), "differing": differing[:SHOWN_DIFFERENCES]},
-        "contents": told,
+        "contents": by_table,
         "tables": {name: _compared(*of) for name, of in rows.items()},
         "wrong": wrong,
     }
@@ -143,12 +143,12 @@ def read_attestation(path: Path) -> Json:
     return found
 
 
-def differing(told: Json, again: Json) -> list[str]:
+def differing(attested: Json, again: Json) -> list[str]:
     """Return a sentence for each part of an attestation that a second run does not reproduce."""
-    parts = {name: (told[name], again[name]) for name in _SAME}
+    parts = {name: (attested[name], again[name]) for name in _SAME}
     for name in _BY_TABLE:
-        for table in sorted({*told[name], *again[name]}):
-            parts[f"{name} of {table}"] = told[name].get(table), again[name].get(table)
+        for table in sorted({*attested[name], *again[name]}):
+            parts[f"{name} of {table}"] = attested[name].get(table), again[name].get(table)
     return [f"{name}: not as attested" for name, (one, other) in parts.items() if one != other]
 
 
@@ -338,11 +338,11 @@ def configured(answers: Answers, conf: PipelineConf) -> PipelineConf:
     """Return `conf` with the settings that the published run was given."""
     namesrvs = dict(conf.namesrvs)
     for one in given(answers):
-        said, name, text = namesrvs.get(one["namesrv_id"], NamesrvConf()), one["setting"], one["value"]
+        known, name, text = namesrvs.get(one["namesrv_id"], NamesrvConf()), one["setting"], one["value"]
         changed: dict[str, Any] = {"version": text}
         if name != VERSION:
-            changed = {"settings": {**said.settings, name: value_of(name, text)}}
-        namesrvs[one["namesrv_id"]] = dataclasses.replace(said, **changed)
+            changed = {"settings": {**known.settings, name: value_of(name, text)}}
+        namesrvs[one["namesrv_id"]] = dataclasses.replace(known, **changed)
     return dataclasses.replace(conf, namesrvs=namesrvs, join_addresses=False)
 
 

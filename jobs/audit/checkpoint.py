@@ -33,7 +33,7 @@ _ASKED = bytes.fromhex("30390201013031300d060960864801650304020105000420"), byte
 """Bytes before and after the hash in a TimeStampReq (RFC 3161, 2.4.1): version 1, SHA-256; the certificate is wanted."""
 
 
-def told(checkpoint: Noted, key: str | None, service: str | None) -> str:
+def checkpoint_line(checkpoint: Noted, key: str | None, service: str | None) -> str:
     """Return the line of a checkpoint, with its proofs: a signature, the time stamp of a service.
 
     `key`: a file with an Ed25519 key in PEM. `service`: URL. Both prove the line without them. Raises UsageError, JobError.
@@ -81,19 +81,19 @@ def kept_checkpoint(given: str) -> Noted:
         except (OSError, ValueError) as error:
             raise UsageError(f"checkpoint {given}: cannot be read: {error}") from error
     try:
-        said = json.loads(text[text.index("{") :])
-        found = Noted.of(said)
+        noted = json.loads(text[text.index("{") :])
+        found = Noted.of(noted)
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError("checkpoint: expected a line as runs and `check` print it") from error
-    if _SIGNATURE in said:
+    if _SIGNATURE in noted:
         try:
-            key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(str(said[_KEY])))
-            key.verify(bytes.fromhex(str(said[_SIGNATURE])), found.text().rstrip().encode())
+            key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(str(noted[_KEY])))
+            key.verify(bytes.fromhex(str(noted[_SIGNATURE])), found.text().rstrip().encode())
         except (InvalidSignature, ValueError, KeyError) as error:
             raise TamperedError(
                 f"checkpoint of run {found.run_id}: its signature is not that of the key it names", AS_KEPT
             ) from error
-    if _STAMP in said and _digest(found) not in base64.b64decode(str(said[_STAMP])):
+    if _STAMP in noted and _digest(found) not in base64.b64decode(str(noted[_STAMP])):
         raise TamperedError(f"checkpoint of run {found.run_id}: its time stamp is of another line", AS_KEPT)
     return found
 

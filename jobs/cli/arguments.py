@@ -164,8 +164,8 @@ def _add_writers(add: Callable[..., _Options]) -> None:
         "--join-addresses",
         "in this run, treat name servers that SAME_PROCESS_SUSPECTED reports as one, as if conf/ said so",
     )
-    told = "command that gets the published changes on standard input, an object a line; '>> FILE' appends them"
-    nightly.add_argument("--after-publish", metavar="COMMAND", help=told)
+    text = "command that gets the published changes on standard input, an object a line; '>> FILE' appends them"
+    nightly.add_argument("--after-publish", metavar="COMMAND", help=text)
     nightly.run()
     ingest = add("ingest", help="read captures and event logs into the bronze tables, where `nightly` continues")
     ingest.recorded(required=True)
@@ -305,9 +305,9 @@ def _between(least: int, most: int, unit: str = "") -> Callable[[str], int]:
 def _add_record(add: Callable[..., _Options]) -> None:
     """Add the command that writes recordings."""
     record = add("record", help="be a name server, or poll some, and write event logs for `nightly`")
-    told = "name server to ask, host:port; may be given again"
+    text = "name server to ask, host:port; may be given again"
     way = record.add_mutually_exclusive_group(required=True)
-    way.add_argument("--poll", action="append", type=_address, metavar="NAMESRV", help=told)
+    way.add_argument("--poll", action="append", type=_address, metavar="NAMESRV", help=text)
     way.add_argument("--listen", type=_address, metavar="ADDRESS", help="be a name server at host:port")
     record.add_argument("--output", required=True, metavar="DIR", help="folder for the event logs; made if need be")
     for option, dest, default, text in (

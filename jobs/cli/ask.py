@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 from jobs import PROGRAM
 from jobs.ask.engine import FUNCTIONS, Answers, nearest
 from jobs.ask.instants import instant, known_at
-from jobs.cli.judged import warehouse_at
 from jobs.cli.output import opened, waiting, width_of, write_lines, write_rows
+from jobs.cli.validate import warehouse_at
 from jobs.errors import EXIT_OK, EXIT_ONGOING, UsageError, printable
 from jobs.store.coverage import require_within, summary, text_of
 from jobs.store.published import sha256_of_file
@@ -72,15 +72,15 @@ def ask(given: argparse.Namespace) -> int:
     if given.question == "queries":
         _list_queries((given.filter or "").lower())
         return EXIT_OK
-    question, told = given.question, vars(given)
+    question, parameters = given.question, vars(given)
     if question == "query":
         from jobs.ask.engine import query_named, texts_of, time_of  # noqa: PLC0415  as above
 
         question = query_named(given.name)
-        told = texts_of(question, given.param)
+        parameters = texts_of(question, given.param)
     elif question == "sql" and given.query is None:
         given.query = sys.stdin.read()
-    questions = list(questions_of(question, told))
+    questions = list(questions_of(question, parameters))
     answers = answers_of(given)
     _OPEN[:] = [answers]
     if given.question == "query":
@@ -123,15 +123,15 @@ def _write_changes(answers: Answers, given: argparse.Namespace, out: TextIO) -> 
 
     def is_cut() -> bool:
         if given.format != "json":
-            return write_rows(out, given.format, *told, given.limit)
-        said = lines(told)
-        out.writelines(islice(said, given.limit))
-        return next(said, None) is not None
+            return write_rows(out, given.format, *found, given.limit)
+        text = lines(found)
+        out.writelines(islice(text, given.limit))
+        return next(text, None) is not None
 
     with waiting() as share:
-        cursor, told = changes(answers, known_at(given.since), share)
+        cursor, found = changes(answers, known_at(given.since), share)
         # On a terminal, read all rows first so that progress and rows do not mix; a file may get more than memory holds.
-        told = told._replace(rows=iter(list(told.rows))) if out.isatty() else told
+        found = found._replace(rows=iter(list(found.rows))) if out.isatty() else found
         left_out = None if out.isatty() else is_cut()
     left_out = is_cut() if left_out is None else left_out
     again = (
@@ -198,14 +198,14 @@ def table_named(name: str) -> str:
 
 def _described(name: str) -> _Asked:
     """Return the statement that describes a table or view (columns, types, comments) or a function (parameters, comment)."""
-    said = asked.statement(f"comment.{name}") or ""
+    comment = asked.statement(f"comment.{name}") or ""
     if function := re.match(r"CREATE .*?MACRO (\w+\([^)]*\))", asked.statement(name) or ""):
-        text = re.search(r" IS '((?:[^']|'')*)'", said)
+        text = re.search(r" IS '((?:[^']|'')*)'", comment)
         values = {"function": function[1], "comment": text[1].replace("''", "'") if text else None}
         return "SELECT $function AS function, $comment AS comment", values
-    told = {column: text.replace("''", "'") for column, text in _COMMENT.findall(said)}
+    columns = {column: text.replace("''", "'") for column, text in _COMMENT.findall(comment)}
     sql = f"SELECT column_name, column_type, map($names, $comments)[column_name] AS comment FROM (DESCRIBE {name})"  # noqa: S608  a name of ours
-    return sql, {"names": list(told), "comments": list(told.values())}
+    return sql, {"names": list(columns), "comments": list(columns.values())}
 
 
 def _list_queries(word: str) -> None:
@@ -234,8 +234,8 @@ def explain(
     """
     with waiting(lambda: answers.share):
         found = answers.ask(_EXPLAINED, **values)
-        told = list(found.rows)
-        rows = [dict(zip(found.names, row, strict=True)) for row in told]
+        tuples = list(found.rows)
+        rows = [dict(zip(found.names, row, strict=True)) for row in tuples]
     try:
         digests = {sha256_of_file(str(path)): path for path in files}
     except OSError as error:
@@ -245,7 +245,7 @@ def explain(
         one["recorded"] = None if path is None else _recorded(path, one["source_kind"], one["source_offset"]).hex()
     if form != "table":
         write_rows(out, form, [*found.names, "recorded"], [list(one.values()) for one in rows])
-        return told
+        return tuples
     if with_route:
         write_rows(out, "table", *answers.ask(_ROUTE, **values))
         out.write("\n")
@@ -253,7 +253,7 @@ def explain(
     a_line = _A_LINE if width is None else max(1, min(_A_LINE, (width - _AROUND) // 4))
     for number, one in enumerate(rows):
         write_lines(out, [*[""] * bool(number), *_lines(one, a_line)], _INDENT)
-    return told
+    return tuples
 
 
 def _lines(one: dict[str, Any], a_line: int) -> Iterator[str]:

@@ -100,20 +100,20 @@ def show_attested(made: Mapping[str, Any], console: Console) -> None:
         console.line(f"  {name:<17} {len(table['rows']):,} rows, {verdict}, SHA-256 {table['sha256']}")
 
 
-def told(warehouse: Warehouse) -> list[ReadFile]:
-    """Return such files, by name."""
+def not_accepted(warehouse: Warehouse) -> list[ReadFile]:
+    """Return the files that were refused or mostly unreadable, by name."""
     found = (source for source in warehouse.recorded() if source.verdict != bronze.ACCEPTED)
     return sorted(found, key=lambda source: (source.name, source.sha256))
 
 
 def forget(warehouse: Warehouse, wanted: Sequence[str]) -> list[ReadFile]:
-    """Have nobody know such files, named or by the first digits of their digests, and commit it; return them.
+    """Forget such files, given by name or by the first digits of their digests, and commit that; return them.
 
     Given again they are read again. Raises UsageError for one that is not there.
     """
     gone: dict[str, ReadFile] = {}
     for name in wanted:
-        found = [source for source in told(warehouse) if name == source.name or source.sha256.startswith(name.lower())]
+        found = [file for file in not_accepted(warehouse) if name == file.name or file.sha256.startswith(name.lower())]
         if not name or not found:
             raise UsageError(f"{name!r}: no file of this name, or with such a digest, was refused or unread")
         gone |= {source.sha256: source for source in found}
@@ -250,7 +250,7 @@ def _ingest(command: Command) -> int:
 
 
 def _check(command: Command) -> int:
-    from jobs.audit.checkpoint import kept_checkpoint, told  # noqa: PLC0415  slow to import
+    from jobs.audit.checkpoint import checkpoint_line, kept_checkpoint  # noqa: PLC0415  slow to import
 
     given, warehouse = command.arguments, command.warehouse
     against = None if given.against is None else kept_checkpoint(given.against)
@@ -268,7 +268,7 @@ def _check(command: Command) -> int:
         changed = "1 partition or table was" if count == 1 else f"{count:,} partitions or tables were"
         raise TamperedError(f"{warehouse.path}: {changed} changed after publication, see above", FROM_BACKUP)
     if now is not None:
-        command.console.line(f"Checkpoint   {told(now, given.sign, given.timestamp)}")
+        command.console.line(f"Checkpoint   {checkpoint_line(now, given.sign, given.timestamp)}")
     return EXIT_OK
 
 
@@ -310,7 +310,7 @@ def _refused(command: Command) -> int:
             command.console.line("What was read and not published has been removed: it may be given again")
         if given.forget:
             gone = forget(warehouse, given.forget)
-        left = told(warehouse)
+        left = not_accepted(warehouse)
     for source in gone:
         command.console.line(f"forgotten: {source.name}: it may be given again")
     for source in left:
@@ -406,15 +406,15 @@ def _audit(command: Command) -> int:
 
 def _check_attestation(command: Command) -> int:
     given, warehouse = command.arguments, command.warehouse
-    told = read_attestation(Path(given.check))
-    asked = told["asked"]
+    attested = read_attestation(Path(given.check))
+    asked, code = attested["asked"], attested["code"]
     at = None if asked is None else (asked["namesrv_id"], instant(asked["at"]))
     tables = [] if asked is None else asked["tables"]
-    again = attest(Answers(warehouse.path, told["run"]["run_id"]), warehouse, at, tables, command.console)
-    show_attested(told, command.console)
-    if told["code"]["sha256"] != again["code"]["sha256"]:
-        command.console.line(f"  other code    attested by {told['code']['version']} ({told['code']['sha256'][:16]})")
-    if wrong := differing(told, again):
+    again = attest(Answers(warehouse.path, attested["run"]["run_id"]), warehouse, at, tables, command.console)
+    show_attested(attested, command.console)
+    if code["sha256"] != again["code"]["sha256"]:
+        command.console.line(f"  other code    attested by {code['version']} ({code['sha256'][:16]})")
+    if wrong := differing(attested, again):
         raise TamperedError(f"attestation {given.check}: {'; '.join(wrong)}")
     command.console.line("  verified      the same inputs give the same tables")
     return EXIT_OK

@@ -14,7 +14,7 @@ from jobs.ask.engine import Answer, Answers, Known, described, nearest, query_na
 from jobs.ask.instants import known_at
 from jobs.cli.arguments import QUESTIONS
 from jobs.cli.ask import questions_of
-from jobs.cli.judged import warehouse_at
+from jobs.cli.validate import warehouse_at
 from jobs.errors import UsageError
 from jobs.store.coverage import require_within
 from schemas.queries import Query, queries
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # slow to import
 warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)  # as in namesrv_day.arrow
 _MEMORY_MIB = 2048
 # Left out are `prometheus`, which is only a format, and `query`: each saved query is a method of its own.
-METHODS = {name.replace("-", "_"): said for name, said in QUESTIONS.items() if name not in ("prometheus", "query")}
+METHODS = {name.replace("-", "_"): asked for name, asked in QUESTIONS.items() if name not in ("prometheus", "query")}
 METHODS["changes"] = (f"{METHODS['changes'][0]} (its id, an instant, or none for all)", ("since",))
 
 
@@ -78,8 +78,8 @@ class History:
 
         Raises UsageError, NotRecordedError; TypeError for other arguments than it has.
         """
-        told = {key: value for key, value in named.items() if value is not None}
-        bound = _signature(asked).bind(*values, **told).arguments
+        present = {key: value for key, value in named.items() if value is not None}
+        bound = _signature(asked).bind(*values, **present).arguments
         if not isinstance(bound.get("tables", False), bool):  # the text "false" would count as true
             raise UsageError(f"diff: tables is true or false, not {bound['tables']!r}")
         given = {key: value if key == "tables" else str(value) for key, value in bound.items()}

@@ -24,9 +24,9 @@ from typing import Any, Final
 from jobs import __version__
 from jobs.ask.changes import objects
 from jobs.ask.engine import nearest
-from jobs.cli.judged import warehouse_at
 from jobs.cli.library import METHODS, History
 from jobs.cli.output import plain
+from jobs.cli.validate import warehouse_at
 from jobs.errors import EXIT_OK, JobError, UsageError
 from jobs.store.published import LAST_RUN
 from schemas import asked
@@ -69,8 +69,8 @@ class Server:
             self._history, self._run = History(self._warehouse), run
             self._kept.cache_clear()
             known, spans = self._history.known, self._history.answers.ask("SELECT * FROM coverage ORDER BY ALL")
-            said = {"run_id": known.run_id, "published": plain(known.finished_time)}
-            self._of_run = {"known": said, "coverage": [plain(span) for span in spans.dicts()[:_SPANS]]}
+            as_of = {"run_id": known.run_id, "published": plain(known.finished_time)}
+            self._of_run = {"known": as_of, "coverage": [plain(span) for span in spans.dicts()[:_SPANS]]}
         found = self._found if name == "sql" else self._kept
         return found(self._history, name, json.dumps(arguments), max(1, min(limit, MOST_ROWS)))
 
@@ -90,7 +90,7 @@ class Server:
         }
 
 
-class _Apart:
+class _OwnProcess:
     """A `Server` in a process of its own, which ends with a question that does not end in time.
 
     DuckDB can be interrupted while it runs, but not while it plans for minutes, or makes huge texts of a few rows.
@@ -106,12 +106,12 @@ class _Apart:
             # No fork: other threads may be running in this process.
             self._pool = self._pool or get_context("spawn").Pool(1, _open, (self._warehouse,))
             try:
-                said: dict[str, Any] = self._pool.apply_async(_said, question).get(_SECONDS)
+                found: dict[str, Any] = self._pool.apply_async(_answered, question).get(_SECONDS)
             except TookLongerError as error:
                 self._pool.terminate()
                 self._pool = None
                 raise UsageError("the statement took longer than it may, and was ended") from error
-            return said
+            return found
 
 
 _SERVER = list[Server]()
@@ -123,7 +123,7 @@ def _open(warehouse: str) -> None:
     _SERVER.append(Server(warehouse))
 
 
-def _said(*question: Any) -> dict[str, Any]:
+def _answered(*question: Any) -> dict[str, Any]:
     try:
         return _SERVER[0].answer(*question)
     except JobError as error:
@@ -143,8 +143,8 @@ def _asked(
         raise UsageError(f"no question {name!r}{near}; the description of `question` lists all")
     try:
         if question == "changes":
-            told = history.changed(**arguments)
-            return told.names, objects(told), {}
+            found = history.changed(**arguments)
+            return found.names, objects(found), {}
         sql, values = history.statement(question, **arguments)
     except TypeError as error:
         raise UsageError(f"{name}: {error}") from error
@@ -162,7 +162,7 @@ def serve(given: argparse.Namespace) -> int:
         from mcp.types import ToolAnnotations  # noqa: PLC0415  as above
     except ModuleNotFoundError as error:
         raise UsageError("mcp: the SDK is not installed: pip install 'namesrv-history[mcp]'") from error
-    server = _Apart(warehouse_at(given.warehouse))
+    server = _OwnProcess(warehouse_at(given.warehouse))
     Server(given.warehouse).answer("sql", {"query": "SELECT 1"}, 1)  # an unreadable warehouse fails now
 
     def answer(name: str, arguments: Mapping[str, Any], limit: int = _ROWS) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class Console:
     def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self.out = out or sys.stdout
         self.err = err or sys.stderr
-        self._told = self._began = time.monotonic()
+        self._shown_at = self._began = time.monotonic()
         self._terminal = self.err.stream if isinstance(self.err, Guarded) else self.err
         self._erased = "\r\033[K" if self.err.isatty() else ""
 
@@ -84,8 +84,8 @@ class Console:
         text = f"{done / of:.0%} done, {time_left(took * (of - done) / done)}" if done else f"{took:.0f} s so far"
         if self._erased:
             self._show(text)
-        elif done and now - self._told >= _EVERY_S:
-            self._told = now
+        elif done and now - self._shown_at >= _EVERY_S:
+            self._shown_at = now
             self._show(f"{text}\n")
 
     def erase(self) -> None:

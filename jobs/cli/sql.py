@@ -131,9 +131,9 @@ class Views:
         rows = f"SELECT * FROM delta.`{path}@v{version}`"  # noqa: S608  quoted
         self._sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} ({', '.join(heads)}) AS {rows}")
 
-    def require_readable(self, said: str) -> None:
+    def require_readable(self, message: str) -> None:
         """Raise TamperedError if a file of a registered table caused this error message of Spark's."""
-        require_readable(self._warehouse.path, self._opened, said)
+        require_readable(self._warehouse.path, self._opened, message)
 
     def _coverage_spans(self) -> str:
         rows = (f"({', '.join(_literal(row[of]) for of in COVERAGE_SPANS)})" for row in span_rows(self.coverage))
@@ -259,14 +259,14 @@ def show_sql(
                     out.write("\n")
                 more = write_rows(out, arguments.format, frame.columns, frame.toLocalIterator(), arguments.limit)
             except (PySparkException, Py4JError) as error:
-                said = str(error).strip()
-                if NOT_RECORDED in said:
+                message = str(error).strip()
+                if NOT_RECORDED in message:
                     # An error raised in SQL has its state behind the sentence; raised in a task, its place.
-                    sentence = re.split(r" SQLSTATE: |\n", said[said.index(NOT_RECORDED) :])[0]
+                    sentence = re.split(r" SQLSTATE: |\n", message[message.index(NOT_RECORDED) :])[0]
                     raise NotRecordedError(sentence) from error
-                views.require_readable(said)
+                views.require_readable(message)
                 # Spark appends the whole plan to its message.
-                raise UsageError(said.partition(";\n")[0].strip()) from error
+                raise UsageError(message.partition(";\n")[0].strip()) from error
             if more and arguments.format != "table":
                 sys.stderr.write(f"namesrv-history: more rows than {arguments.limit:,} (--limit) are left out\n")
 

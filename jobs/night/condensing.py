@@ -243,7 +243,7 @@ def condense_files(work: CondenseWork) -> Condensed:
         try:
             require_intact(work.root, piece.table, piece.files)
         except TamperedError as error:
-            found.damaged.append(error.said)
+            found.damaged.append(error.message)
         total.add(found)
     return total
 

@@ -86,7 +86,7 @@ def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[i
             if not differing_slices and warehouse.rearranged(table) != last.versions[table.name]:
                 warehouse.hold([table])  # the next night starts from the same rows in other files
         except TamperedError as error:
-            wrong[error.said] = None
+            wrong[error.message] = None
     damaged = {sentence.partition(" of ")[0].partition(":")[0] for sentence in wrong}
     found = Sealed(warehouse, last, damaged)
     wrong |= dict.fromkeys(found.wrong())
@@ -372,7 +372,7 @@ class Sealed:
                         yield f"{table.name}: run {run_id} pins version {pinned}, which is not that of its files"
                     step = next(steps, None)
         except TamperedError as error:
-            yield error.said
+            yield error.message
         yield from log.wrong
         if step is not None and step[1] > number:
             yield f"{table.name}: the log of {log.where} ends with version {number}, run {step[0]} pins {step[1]}"

@@ -30,11 +30,11 @@ _PATTERN = re.compile(r"[*?\[]")
 class Files(NamedTuple):
     """Data files of a table, in order, by their paths below the warehouse.
 
-    `told`: values that only the log has, not the rows: by column, one for each file.
+    `partitions`: values that only the log has, not the rows: by column, one for each file.
     """
 
     paths: Sequence[str]
-    told: Mapping[str, Sequence[Any]]
+    partitions: Mapping[str, Sequence[Any]]
 
 
 class Names:
@@ -146,11 +146,11 @@ def reading(files: Files) -> str | None:
         return None
     paths = f"list_transform({_literal([*map(pattern_of, files.paths)])}, lambda path: warehouse() || path)"
     read = f"read_parquet({paths}, hive_partitioning = FALSE"
-    if not files.told:
+    if not files.partitions:
         return f"{read})"
     place = f"list_position({_literal([path.rpartition('/')[2] for path in files.paths])}, parse_filename(filename))"
-    told = (f"{_literal(values)}[{place}] AS {column}" for column, values in files.told.items())
-    return f"(SELECT * EXCLUDE filename, {', '.join(told)} FROM {read}, filename = TRUE))"  # noqa: S608  quoted
+    columns = (f"{_literal(values)}[{place}] AS {column}" for column, values in files.partitions.items())
+    return f"(SELECT * EXCLUDE filename, {', '.join(columns)} FROM {read}, filename = TRUE))"  # noqa: S608  quoted
 
 
 def pattern_of(path: str) -> str:

@@ -242,7 +242,7 @@ def test_a_statement_that_cannot_be_interrupted_ends_with_its_process(
     whole: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A text that takes minutes to plan: ended all the same, in a sentence, and the next question is answered."""
-    server = apart._Apart(str(whole.path))
+    server = apart._OwnProcess(str(whole.path))
     assert server.answer("sql", {"query": "SELECT 1 AS n"}, 1)["rows"] == [{"n": 1}]
     long = " UNION ALL ".join(["SELECT count(*) AS n FROM events WHERE broker_name = 'x'"] * 1_000)
     began = time.monotonic()

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import serialization as of
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from jobs.__main__ import main
-from jobs.audit.checkpoint import kept_checkpoint, told
+from jobs.audit.checkpoint import checkpoint_line, kept_checkpoint
 from jobs.errors import EXIT_OK, EXIT_USAGE, BrokenLogError, JobError, LedgerBehindError, TamperedError, UsageError
 from jobs.store import ledger as chain
 from jobs.store.check import check
@@ -288,7 +288,7 @@ def test_a_signed_checkpoint_is_a_checkpoint(tmp_path: Path) -> None:
     pem = Ed25519PrivateKey.generate().private_bytes(of.Encoding.PEM, of.PrivateFormat.PKCS8, of.NoEncryption())
     key.write_bytes(pem)
     path, checkpoint = published()
-    line = told(checkpoint, str(key), None)
+    line = checkpoint_line(checkpoint, str(key), None)
     (tmp_path / "kept").write_text(f"Checkpoint   {line}\n", encoding="utf-8")
     lines = (line, checkpoint.text(), str(tmp_path / "kept"), str(path / LAST_RUN))
     assert {kept_checkpoint(given) for given in lines} == {checkpoint}
@@ -298,7 +298,7 @@ def test_a_signed_checkpoint_is_a_checkpoint(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="checkpoint"):
             kept_checkpoint(wrong)
     with pytest.raises(UsageError, match="cannot be read"):
-        told(checkpoint, str(tmp_path / "kept"), None)
+        checkpoint_line(checkpoint, str(tmp_path / "kept"), None)
 
 
 _TSA = """
@@ -340,12 +340,12 @@ def test_a_time_stamp_is_proven_by_openssl_as_documented(tmp_path: Path) -> None
         ).stdout
         for wrong, said in ((f"{url}/not", "2 bytes is no time stamp"), ("file:///etc/passwd", "URL of a time stamp")):
             with pytest.raises(JobError, match=said):
-                told(checkpoint, None, wrong)
+                checkpoint_line(checkpoint, None, wrong)
     finally:
         server.shutdown()
         server.server_close()  # who asks from here on is refused at once
     with pytest.raises(JobError, match="time stamp service"):
-        told(checkpoint, None, url)
+        checkpoint_line(checkpoint, None, url)
     line = printed[printed.index("{") :]
     (tmp_path / "kept").write_text(line, encoding="utf-8")
     assert kept_checkpoint(line) == checkpoint

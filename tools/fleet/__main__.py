@@ -11,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from jobs.cli.judged import warehouse_at
+from jobs.cli.validate import warehouse_at
 from jobs.conf import DEFAULT_CONF, load_conf
 from jobs.errors import JobError
 from jobs.store.places import locked

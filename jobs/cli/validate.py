@@ -13,7 +13,7 @@ from jobs.errors import UsageError
 from jobs.ingest import STANDARD_INPUT
 
 
-def judge(arguments: argparse.Namespace) -> None:
+def validate(arguments: argparse.Namespace) -> None:
     """Replace the texts in `arguments` by values. Raises UsageError or FileNotFoundError for an invalid one."""
     given = vars(arguments)
     if given.get("input"):
