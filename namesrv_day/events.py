@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.asking.answers import STANDARD_JSON_SINCE, refusal_told
+from namesrv_core.asking.answers import STANDARD_JSON_SINCE, refusal_of
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.events import NS_PER_US, AnswerObserved, Event, QueryDataVersion, RefreshRun, RegisterBroker
 from namesrv_core.machine.step import REGISTER_FAILED
@@ -159,7 +159,7 @@ def _with_refusal(requests: pa.Table) -> pa.Table:
     if not pc.any(pc.not_equal(codes, ResponseCode.SUCCESS.value)).as_py():
         return requests
     said = requests["response_remark"].to_pylist() if "response_remark" in requests.column_names else repeat(None)
-    why = [refusal_told(code, remark) for code, remark in zip(codes.to_pylist(), said, strict=False)]
+    why = [refusal_of(code, remark) for code, remark in zip(codes.to_pylist(), said, strict=False)]
     return requests.append_column("refusal", pa.array(why, STRING))
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.asking.answers import LIST_CODES, refusal_told
+from namesrv_core.asking.answers import LIST_CODES, refusal_of
 from namesrv_core.history.intervals import TABLE_OF, MapCapacity, restored, timeline_of
 from namesrv_core.history.verification import (
     Concerns,
@@ -210,7 +210,7 @@ def _without_refusals_told(registrations: pa.Table) -> pa.Table:
     """
     names = ("refusal", "response_code", "remark", "topic_count")
     rows = zip(*(registrations[name].to_pylist() for name in names), strict=True)
-    own = [None if refusal == refusal_told(*told) else refusal for refusal, *told in rows]
+    own = [None if refusal == refusal_of(*told) else refusal for refusal, *told in rows]
     is_told = pc.and_(pc.is_null(pa.array(own, STRING)), pc.not_equal(registrations["refusal"], REGISTER_FAILED))
     judged = pc.or_(pc.is_valid(registrations["response_fields"]), pc.fill_null(is_told, fill_value=False))
     return with_columns(registrations, refusal=pa.array(own, STRING)).filter(judged)

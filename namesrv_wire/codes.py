@@ -65,7 +65,7 @@ def request_name(code: int) -> str:
 
 
 def version_name(ordinal: int) -> str:
-    """Return the version that a header's `version` stands for, '4.9.7' for 407.
+    """Return the version that a header's `version` means, '4.9.7' for 407.
 
     Numbers above the last one are HIGHER_VERSION as in `MQVersion.value2Version`; a negative one has no name
     there (Java throws) and gives 'unknown'.

@@ -25,7 +25,7 @@ MAX_JSON_ITEMS = 4_000_000
 """Commas in one JSON text."""
 MAX_INFLATED_BYTES = 256 * MIB
 MAX_INFLATE_RATIO = 200
-"""Inflated bytes per compressed byte, judged once more than `INFLATE_FREE_BYTES` came out."""
+"""Inflated bytes per compressed byte, checked once more than `INFLATE_FREE_BYTES` came out."""
 INFLATE_FREE_BYTES = MIB
 INFLATE_STEP_BYTES = MIB
 MAX_TOPICS = 200_000

@@ -38,7 +38,7 @@ class Fraction:
     text: str
 
     def __repr__(self) -> str:
-        """Return it as people are told of it."""
+        """Return it as messages show it."""
         return self.text
 
 

@@ -2,7 +2,7 @@
 
 A row whose day lies further behind the latest day of its name server than the limit would change history that has long been
 read: it is refused. So is a row that lies as far behind what came before it in its own file: a file whose clock jumps so
-far has no order. Smaller steps back are noted, not judged. Nothing that is recorded lies after the clock of who reads it: a row
+far has no order. Smaller steps back are noted, not refused. Nothing that is recorded lies after the clock of who reads it: a row
 that does, by more than clocks differ, is refused, and moves nothing.
 """
 
@@ -109,8 +109,8 @@ class Lateness:
             self.latest_us[name] = max(self.latest_us.get(name, latest), latest)
         return True
 
-    def judged(self, row: AnyRow, *, in_order: bool = True) -> AnyRow:
-        """Return the row, or the quarantine row that stands for it.
+    def checked(self, row: AnyRow, *, in_order: bool = True) -> AnyRow:
+        """Return the row, or the quarantine row in its place.
 
         `in_order`: the row's place in its file says something about its time; rows of a capture leave when they are
         complete.
@@ -148,8 +148,8 @@ class Lateness:
     def _refusal(self, row: AnyRow, reason: Reason, detail: str) -> Row:
         self.refused[reason] += 1
         values = row.values
-        said = {name: value for name, value in values.items() if name not in ("source_file", "source_offset")}
-        piece = canonical_json(said).encode("utf-8", "surrogatepass")
+        content = {name: value for name, value in values.items() if name not in ("source_file", "source_offset")}
+        piece = canonical_json(content).encode("utf-8", "surrogatepass")
         place = Place(values["source_file"], values["source_offset"], values["event_time"] * _NS_PER_US)
         whose = values["namesrv_id"], values["channel_id"]
         return quarantine_row(whose, place, DecodeError(reason, detail), piece, len(piece), values["event_id"])
@@ -161,8 +161,8 @@ class Lateness:
         at_us = values["effect_time"]
         place = Place(values["source_file"], values["source_offset"], at_us * _NS_PER_US)
         identity = digest_id(values["namesrv_id"], kind, before_us, at_us, values["event_id"])
-        said = {"kind": kind, "version": None, "evidence": stepped(before_us, at_us), "properties": None}
-        fact = event_row("namesrv_events", values["namesrv_id"], place.time_ns, identity, None, place, **said)
+        columns = {"kind": kind, "version": None, "evidence": stepped(before_us, at_us), "properties": None}
+        fact = event_row("namesrv_events", values["namesrv_id"], place.time_ns, identity, None, place, **columns)
         self._steps.append(fact._replace(seq_is_given=False))
 
 

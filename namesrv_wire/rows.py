@@ -17,7 +17,7 @@ DECODER_VERSION: Final = "2"
 FRAME_TABLES: Final = frozenset(
     {"heartbeats", "registrations", "unregistrations", "admin_events", "route_observations", "quarantine"}
 )
-"""Tables whose rows stand for one frame of a capture each, or for a piece that is none; its other rows are facts about
+"""Tables with a row for each frame of a capture, or for a piece that is none; its other rows are facts about
 connections and name servers."""
 QUARANTINE: Final = "quarantine"
 UNTIL_MS: Final = "until_ms="
@@ -45,11 +45,11 @@ class Row(NamedTuple):
 
 
 class FrameRow(NamedTuple):
-    """The row of an event or an answer, as frames of a capture or lines of a log say it: what is its own, and what it shares.
+    """The row of an event or an answer of a frame of a capture, or a line of a log: what is its own, and what it shares.
 
     So are facts about connections and name servers, which share nothing.
 
-    `said` are the columns of the request, `answered` those of the answer, which go before: equal frames share one object, so
+    `columns` are the columns of the request, `answered` those of the answer, which go before: equal frames share one object, so
     do lines. Times are microseconds since the epoch. `request_seq`: of an answer to a question. `nth`: of that and of a heartbeat.
     `own_id`: None, if it follows from these. `seq_is_given`: as of a `Row`.
     """
@@ -64,7 +64,7 @@ class FrameRow(NamedTuple):
     proxied_addr: str | None
     source_file: str
     source_offset: int
-    said: Values
+    columns: Values
     answered: Values
     request_seq: int | None = None
     nth: int | None = None
@@ -78,7 +78,7 @@ class FrameRow(NamedTuple):
     @property
     def _following_id(self) -> str:
         at_us = self.effect_us if self.table == "route_observations" else self.event_us
-        return timed_id(self.namesrv_id, self.channel_id, self.said["code"], at_us, self.nth or 0)
+        return timed_id(self.namesrv_id, self.channel_id, self.columns["code"], at_us, self.nth or 0)
 
     @property
     def values(self) -> Values:
@@ -93,7 +93,7 @@ class FrameRow(NamedTuple):
             "proxied_addr": self.proxied_addr,
             "source_file": self.source_file,
             "source_offset": self.source_offset,
-            **self.said,
+            **self.columns,
             **self.answered,
         }
         if self.nth is not None:
@@ -135,8 +135,8 @@ def gap_end_ms(properties: str | None) -> int:
 
 def digest_id(*parts: object, content: bytes = b"") -> str:
     """Return 32 hex digits that depend on the parts and the content, and on nothing else."""
-    said = "\n".join(map(str, parts)).encode("utf-8", "surrogatepass")
-    return hashlib.sha256(said + b"\n\n" + content).hexdigest()[:32]
+    text = "\n".join(map(str, parts)).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text + b"\n\n" + content).hexdigest()[:32]
 
 
 def timed_id(namesrv_id: str, channel_id: str | None, code: int, at_us: int, nth: int) -> str:
@@ -146,8 +146,8 @@ def timed_id(namesrv_id: str, channel_id: str | None, code: int, at_us: int, nth
     `ROUTE_OBSERVATIONS`).
     """
     channel = "" if channel_id is None else f"{channel_id}|"
-    said = f"{namesrv_id}|{channel}{code}|{at_us}|{nth}"
-    return hashlib.md5(said.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+    text = f"{namesrv_id}|{channel}{code}|{at_us}|{nth}"
+    return hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
 
 
 def quarantine_row(
@@ -160,7 +160,7 @@ def quarantine_row(
 ) -> Row:
     """Return the row for a refused piece of `length` bytes; of a long one `piece` is the beginning.
 
-    `whose`: name server and connection; `place`: a `Place`, of which the time may be unknown. `identity` tells apart equal pieces.
+    `whose`: name server and connection; `place`: a `Place`, its time may be unknown. `identity`: one for each of equal pieces.
     """
     (namesrv_id, channel_id), (source_file, source_offset, time_ns) = whose, place
     hidden = blot(piece[: 4 * FIRST_BYTES])[:FIRST_BYTES]
@@ -184,12 +184,12 @@ def quarantine_row(
 
 
 def event_row(
-    table: str, namesrv_id: str, seq: int, event_id: str | None, channel_id: str | None, place: Place, **said: Any
+    table: str, namesrv_id: str, seq: int, event_id: str | None, channel_id: str | None, place: Place, **columns: Any
 ) -> FrameRow:
     """Return the row of what takes effect as it is seen, with these columns of its own."""
     at_us = place.time_ns // 1_000
     own = (at_us, at_us, channel_id, None, place.source_file, place.source_offset)
-    return FrameRow(table, namesrv_id, seq, event_id, *own, said, NOTHING)
+    return FrameRow(table, namesrv_id, seq, event_id, *own, columns, NOTHING)
 
 
 def fact_row(
@@ -203,12 +203,12 @@ def fact_row(
 ) -> FrameRow:
     """Return a row of `namesrv_events`: what is known of a name server at the time of a place."""
     identity = digest_id(namesrv_id, None, kind, place.time_ns)
-    said = {"kind": kind, "version": version, "evidence": evidence, "properties": properties}
-    return event_row("namesrv_events", namesrv_id, seq, identity, None, place, **said)
+    columns = {"kind": kind, "version": version, "evidence": evidence, "properties": properties}
+    return event_row("namesrv_events", namesrv_id, seq, identity, None, place, **columns)
 
 
 @dataclass(slots=True)
-class Tally:
+class Counts:
     """frames + pieces == sum(events) + observations + sum(quarantined) + sum(ignored), always.
 
     `pieces` counts what is no whole frame: holes, broken lengths, unfinished and cut frames, connections of
@@ -230,8 +230,8 @@ class Tally:
     behind: int = 0
     dropped_rows: int = 0
 
-    def add(self, other: Tally) -> None:
-        """Add another tally to this one."""
+    def add(self, other: Counts) -> None:
+        """Add others to these."""
         for name in self.__slots__:
             value = getattr(other, name)
             if isinstance(value, int):
@@ -243,4 +243,4 @@ class Tally:
         """Add figures as JSON has them; an older state has less, or others."""
         own = {name: of for name, of in figures.items() if name in self.__slots__}
         of: dict[str, Any] = {name: Counter(of) if isinstance(of, dict) else of for name, of in own.items()}
-        self.add(Tally(**of))
+        self.add(Counts(**of))

@@ -25,7 +25,7 @@ from namesrv_day.arrow import rows_of, with_microseconds
 from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import Lateness, Times, times_of
 from namesrv_wire.logs.event_log import BLOCK_BYTES, Block, read_blocks
-from namesrv_wire.logs.namesrv_log import BROKER_LINES, NOT_TOLD, OTHER_LINES, Told, is_fact, read_log
+from namesrv_wire.logs.namesrv_log import BROKER_LINES, NO_LOG_CONF, OTHER_LINES, LogConf, is_fact, read_log
 from namesrv_wire.rows import QUARANTINE, AnyRow, FrameRow, Values
 from schemas import bronze
 
@@ -41,7 +41,7 @@ class Part(NamedTuple):
     stop: int | None
     name: str
     run: Run
-    told: Told | None = None
+    told: LogConf | None = None
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks of the part."""
@@ -100,8 +100,8 @@ def _written(part: Part, name: str, block: Block) -> ReadBlock:
     found.times = {of: times_of(np.array(us)) for of, us in sorted(met.items())}
     numbers = [row.source_offset - block.first + 1 for row in known]
     rows.add_frames(known, numbers, numbers)
-    for said, of in {id(row.said): (row.said, row.namesrv_id) for row in known}.values():
-        if (address := said.get("namesrv_addr")) not in (None, of):
+    for columns, of in {id(row.columns): (row.columns, row.namesrv_id) for row in known}.values():
+        if (address := columns.get("namesrv_addr")) not in (None, of):
             found.stated[address] = of
     found.files = {table: path for table in sorted(rows.tables) if (path := rows.end(table)) is not None}
     found.numbers, found.days = rows.count, rows.days
@@ -228,16 +228,16 @@ class Reading:
 
     def _taken(self, series: Series, found: ReadSeries) -> Iterator[ReadSource]:
         """Add the result of a series to that of the run; yield its files."""
-        result, tally, first = self._result, found.tally, self._staging.reserve(found.count)
+        result, counts, first = self._result, found.counts, self._staging.reserve(found.count)
         self._staging.add_files(found.files, found.days, first - 1, 0)
         self._lateness.add(found.latest_us, found.refused)
-        result.frames += tally.frames
-        result.pieces += tally.pieces
-        result.packets += tally.packets
-        result.sightings += tally.sightings
-        result.ignored.update(tally.ignored)
-        if tally.dropped_rows:
-            result.ignored["before_known_as_namesrv"] += tally.dropped_rows
+        result.frames += counts.frames
+        result.pieces += counts.pieces
+        result.packets += counts.packets
+        result.sightings += counts.sightings
+        result.ignored.update(counts.ignored)
+        if counts.dropped_rows:
+            result.ignored["before_known_as_namesrv"] += counts.dropped_rows
         result.unordered += found.unordered
         result.left_out += found.left_out
         self.unused |= found.unused
@@ -251,7 +251,7 @@ class Reading:
 
     def _read_logs(self, sources: Sequence[Source]) -> Iterator[ReadSource]:
         """Read event logs in parts, by tasks; yield the accepted ones."""
-        parts, run, told = list[Part](), self._staging.run, self._warehouse.conf.log or NOT_TOLD
+        parts, run, told = list[Part](), self._staging.run, self._warehouse.conf.log or NO_LOG_CONF
         for number, source in enumerate(sources):
             if source.kind != "event_log":
                 parts.append(Part(source.path, 0, None, f"log-{number}", run, told))
@@ -295,7 +295,7 @@ class Reading:
                     for row in lines.rows:
                         at = _number(row, lines)
                         frame = None if _is_part(row, part) else first + at
-                        staging.add(lateness.judged(_placed(row, line + max(at, 0))), frame=frame, number=frame)
+                        staging.add(lateness.checked(_placed(row, line + max(at, 0))), frame=frame, number=frame)
                 self.stated |= block.stated
                 line += block.count
                 ignored += block.ignored

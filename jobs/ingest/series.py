@@ -39,7 +39,7 @@ from namesrv_wire.packets.segments import (
     read_segments,
     told,
 )
-from namesrv_wire.rows import FRAME_TABLES, REVOKED, AnyRow, FrameRow, Row, Tally, Values, gap_until, quarantine_row
+from namesrv_wire.rows import FRAME_TABLES, REVOKED, AnyRow, Counts, FrameRow, Row, Values, gap_until, quarantine_row
 from namesrv_wire.servers.transcript import Transcript
 from namesrv_wire.streams.cutting import Stream
 from schemas import bronze
@@ -214,7 +214,7 @@ class ReadSeries:
     days: set[dt.date] = field(default_factory=set)
     rows: list[tuple[Values, int]] = field(default_factory=list)
     namesrvs: set[str] = field(default_factory=set)
-    tally: Tally = field(default_factory=Tally)
+    counts: Counts = field(default_factory=Counts)
     unordered: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     unused: set[str] = field(default_factory=set)
@@ -316,7 +316,7 @@ class _Reader:
             self._behind += source.bytes
         for transcript in transcripts:
             self._add(transcript, transcript.finish())
-            found.tally.add(transcript.counts)
+            found.counts.add(transcript.counts)
             found.namesrvs |= transcript.shown()
         gaps = self._earlier.end_beside(self._before.known_from)
         known_from = self._before.known_from  # where earlier times are known now, the recording no longer begins
@@ -469,8 +469,8 @@ class _Reader:
             if is_known:
                 fresh = [segment for segment in some if not is_known(segment)]
                 known = len(some) - len(fresh)
-                self._found.tally.packets += known
-                self._found.tally.sightings += known
+                self._found.counts.packets += known
+                self._found.counts.sightings += known
                 if known:
                     self._again[name] = self._again.get(name, 0) + known
                 some = fresh  # noqa: PLW2901
@@ -478,7 +478,7 @@ class _Reader:
         self._held += ((segment, name) for some in end for segment in some)
         last_ns = max([last_ns or 0, *(segment.time_ns for segment, of in self._held if of == name)]) or None
         self._feed_held(following_ns)
-        self._found.tally.pieces += len(self._misdated_rows)
+        self._found.counts.pieces += len(self._misdated_rows)
         self._add(transcript, self._misdated_rows)
         if read.stopped is not None:
             transcript.pass_hole(name, stats.last_time_ns or 0)
@@ -588,8 +588,8 @@ class _Reader:
                 told = {"kind": "recording_gap", "properties": until, "evidence": "what came before was read before"}
                 row = Row(row.table, {**values, **told})  # noqa: PLW2901
             is_frame = row.table in FRAME_TABLES and values.get("event_id") not in counted
-            judged = self._lateness.judged(row, in_order=False)
-            self._rows.add(judged, frame=number if is_frame else None)
+            checked = self._lateness.checked(row, in_order=False)
+            self._rows.add(checked, frame=number if is_frame else None)
         for found in of_frames.values():
             self._rows.add_frames(
                 found,

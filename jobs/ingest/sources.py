@@ -34,7 +34,7 @@ from namesrv_core.machine.events import NS_PER_US
 from namesrv_wire.compression import is_packed
 from namesrv_wire.errors import END_NS, FIRST_NS, CaptureError, Reason
 from namesrv_wire.logs.event_log import beginning_of, is_event_log
-from namesrv_wire.logs.namesrv_log import Told, is_log, is_of_a_broker, time_of, zone_of
+from namesrv_wire.logs.namesrv_log import LogConf, is_log, is_of_a_broker, time_of, zone_of
 from namesrv_wire.packets.container import PCAP, read_records
 from schemas import bronze
 
@@ -280,7 +280,7 @@ def _fingerprint_of(name: str, size: int, changed_ns: int) -> str | None:
     return hashlib.sha256(f"{name}\n{size}\n{changed_ns}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def source_of(path: Path, until_us: int | None = None, log: Told | None = None) -> Source:
+def source_of(path: Path, until_us: int | None = None, log: LogConf | None = None) -> Source:
     """Return a recording in its current state; `until_us`: later times do not count; `log`: settings for name servers' logs."""
     digest, size, changed_ns, is_readable = hashlib.sha256(), 0, 0, True
     try:

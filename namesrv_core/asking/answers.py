@@ -538,7 +538,7 @@ def answer_to(event: events.Event, taken: Step, registry: Registry, namesrv: Nam
     return Answer(ResponseCode.SUCCESS, None, fields=((count, str(taken.result)),) if count else ())
 
 
-def refusal_told(code: int | None, remark: str | None, topic_count: int | None = None) -> str | None:
+def refusal_of(code: int | None, remark: str | None, topic_count: int | None = None) -> str | None:
     """Return why a request was refused, from the remark or code of its answer; None for no answer, or success.
 
     `topic_count`: topics of a registration. A refusal without recorded remark is put down to a lone topic (5.x).

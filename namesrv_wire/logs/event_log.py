@@ -20,7 +20,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, cast
 
-from namesrv_core.asking.answers import refusal_told
+from namesrv_core.asking.answers import refusal_of
 from namesrv_core.inference.settings import shown_text, told_text
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.tables import queue_ids_of
@@ -43,7 +43,7 @@ REQUIRED: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: the column it fills, how it is read, and what stands for it when it is absent, or null but for `null_is_null`."""
+    """One field: the column it fills, how it is read, and its value when it is absent, or null but for `null_is_null`."""
 
     column: str
     read: Reader
@@ -345,8 +345,8 @@ class Positions:
         return row._replace(seq=seq, request_seq=seq if row.request_seq == row.seq else row.request_seq)
 
 
-class _Said(NamedTuple):
-    """What a line says beside the values that are its own.
+class _Content(NamedTuple):
+    """What a line holds beside the values that are its own.
 
     `topics`: of a registration, the row of its topic table; `until_ms`: of a gap in the recording, its end.
     """
@@ -359,8 +359,8 @@ class _Said(NamedTuple):
     until_ms: int | None
 
 
-_KNOWN: Final = Kept[tuple[Any, ...], _Said]()
-"""What lines said that this process has read, of whatever file."""
+_KNOWN: Final = Kept[tuple[Any, ...], _Content]()
+"""Contents of lines that this process has read, of whatever file."""
 
 
 def rows_of_line(line: bytes, source_file: str, number: int) -> list[AnyRow]:
@@ -368,11 +368,11 @@ def rows_of_line(line: bytes, source_file: str, number: int) -> list[AnyRow]:
     value = parse_json(line, "line", is_ours=True)
     if not isinstance(value, dict):
         raise _bad("the line is no object")
-    return rows_said(value, source_file, number)
+    return rows_of_object(value, source_file, number)
 
 
-def rows_said(value: Values, source_file: str, number: int) -> list[AnyRow]:
-    """Return the rows of a line that says `value`, of which that takes parts out. Raises `DecodeError`.
+def rows_of_object(value: Values, source_file: str, number: int) -> list[AnyRow]:
+    """Return the rows of a line's object, taking values out of it. Raises `DecodeError`.
 
     One that does not state its position has one below 0, which also is that of the question if it is an answer: `Positions`.
     What lines share that differ only in values of their own is one object.
@@ -380,11 +380,11 @@ def rows_said(value: Values, source_file: str, number: int) -> list[AnyRow]:
     event_id = None if value.get("event_id") is not None else digest_id("line", canonical_json(value))
     own: Values = {name: value.pop(name) for name in _OWN if name in value}
     key = (repr(value), *own)
-    said = _KNOWN.get(key)
-    if said is None:
-        said = _said_in(value, own)
-        _KNOWN.keep(key, said, len(key[0]) * (8 if said.topics is not None else 2) + _OBJECT_BYTES)
-    kind, columns = said.kind, said.columns
+    content = _KNOWN.get(key)
+    if content is None:
+        content = _content_of(value, own)
+        _KNOWN.keep(key, content, len(key[0]) * (8 if content.topics is not None else 2) + _OBJECT_BYTES)
+    kind, columns = content.kind, content.columns
     event_ns = nanoseconds(own.get("time"), "time")
     effect = own.get("effect_time")
     effect_ns = event_ns if effect in (None, own.get("time")) else nanoseconds(effect, "effect_time")
@@ -401,17 +401,17 @@ def rows_said(value: Values, source_file: str, number: int) -> list[AnyRow]:
         if channel is None:
             raise _bad("remote_addr or channel_id is required")
         columns = {**columns, "remote_addr": channel.partition("#")[0]}
-    elif said.until_ms is not None and said.until_ms < effect_ns // _NS_PER_MS:
+    elif content.until_ms is not None and content.until_ms < effect_ns // _NS_PER_MS:
         raise _bad("a gap in the recording ends before it begins")
     row = FrameRow(
         kind.table,
-        said.namesrv_id,
+        content.namesrv_id,
         position,
         event_id,
         event_ns // 1_000,
         effect_ns // 1_000,
         channel,
-        said.proxied_addr,
+        content.proxied_addr,
         source_file,
         number,
         columns,
@@ -420,11 +420,11 @@ def rows_said(value: Values, source_file: str, number: int) -> list[AnyRow]:
         nth,
         seq is not None,
     )
-    return [row] if said.topics is None else [said.topics, row]
+    return [row] if content.topics is None else [content.topics, row]
 
 
-def _said_in(value: Values, own: Values) -> _Said:
-    """Return what a line says; `own`: what was taken out of it."""
+def _content_of(value: Values, own: Values) -> _Content:
+    """Return the content of a line; `own`: what was taken out of it."""
     if value.get("schema") != SCHEMA:
         raise _bad(f"schema {_shown(value.get('schema'))}, {SCHEMA} expected")
     kind = KINDS.get(cast("str", value.get("kind"))) if isinstance(value.get("kind"), str) else None
@@ -449,7 +449,7 @@ def _said_in(value: Values, own: Values) -> _Said:
     _complete(kind, columns)
     is_gap = kind.table == "namesrv_events" and columns["kind"] in ("recording_gap", "address_recording_gap")
     until_ms = gap_end_ms(columns["properties"]) if is_gap else None
-    return _Said(kind, cast("str", namesrv_id), proxied_addr, columns, topics, until_ms)
+    return _Content(kind, cast("str", namesrv_id), proxied_addr, columns, topics, until_ms)
 
 
 def _complete(kind: Kind, columns: Values) -> None:
@@ -462,7 +462,7 @@ def _complete(kind: Kind, columns: Values) -> None:
             columns["operation"] = request_name(cast("int", code))
         if kind.table == "registrations" and columns["refusal"] is None:
             answered = (columns[name] for name in ("response_code", "response_remark", "topic_count"))
-            columns["refusal"] = refusal_told(*answered)
+            columns["refusal"] = refusal_of(*answered)
     elif kind.table == "namesrv_events" and columns["kind"] == "logged":
         logged(columns["properties"])
     # Of texts about the configuration the same is kept as of captures.
@@ -566,7 +566,7 @@ _UNREADABLE: Final = (
     ),
     (re.compile(rb"(?s).{257}ustar|PK\x03\x04"), "it is an archive (tar or zip): give the files that are in it"),
 )
-"""How files begin that are no event log as a whole, though their lines may look like one's, and what is said of them."""
+"""How files begin that are no event log as a whole, though their lines may look like one's, and what is reported of them."""
 
 
 @dataclass(slots=True)
@@ -639,7 +639,7 @@ class _Reader:
         self.block = Block(first)
         self._source_file = source_file
         self._positions = Positions()
-        self._told: dict[str, Values] = {}
+        self._topics: dict[str, Values] = {}
 
     def read(self, read: Line) -> None:
         """Read a line that follows those that were read."""
@@ -658,10 +658,10 @@ class _Reader:
             piece = line.rstrip(b"\r\n")[:MAX_LINE_BYTES]
             row = quarantine_row((None, None), (*place, None), error, piece, length, digest_id(content=piece))
         for table in topics:
-            # Not again if it is the last one that was told with its digest.
-            told = self._told.get(table.values["topic_config_digest"])
-            if told is not table.values and told != table.values:
-                self._told[table.values["topic_config_digest"]] = table.values
+            # Not again if it is the last one of its digest.
+            known = self._topics.get(table.values["topic_config_digest"])
+            if known is not table.values and known != table.values:
+                self._topics[table.values["topic_config_digest"]] = table.values
                 block.rows.append(table)
         block.rows.append(self._positions.placed(row))
 

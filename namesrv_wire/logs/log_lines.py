@@ -80,7 +80,7 @@ def _master(found: Match[str]) -> Rows:
 
 
 def _topic_of_broker_gone(found: Match[str]) -> Rows:
-    """Return the rows of a broker's topic that is deleted; in front of its queue data stand the broker's name and the topic."""
+    """Return the rows of a broker's topic that is deleted; the broker's name and the topic precede its queue data."""
     (row,) = _gone("", found["queues"])
     name, topic = str(row.other), found["both"][len(str(row.other)) + 1 :]
     if found["both"] != f"{name} {topic}":

@@ -2,7 +2,7 @@
 
 A line is `DATE TIME LEVEL THREAD - MESSAGE` (`%d %p %t - %m%n`, the pattern that all releases are shipped with). Its time is that
 of the zone which the configuration names, or of the host's: the line does not say which. Lines that one call writes are one event;
-its source is the first of them. What no line shows is not said: heartbeats, and what a registration leaves as it was.
+its source is the first of them. What no line shows is left out: heartbeats, and what a registration leaves as it was.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 from namesrv_core.machine.step import LEASE_ENDED
 from namesrv_wire.codes import VERSION_NAMES
 from namesrv_wire.errors import FIRST_BYTES, MAX_LINE_BYTES, DecodeError, Reason
-from namesrv_wire.logs.event_log import SCHEMA, Block, Positions, lines_of, rows_said
+from namesrv_wire.logs.event_log import SCHEMA, Block, Positions, lines_of, rows_of_object
 from namesrv_wire.logs.log_lines import (
     ANY_CALL,
     MAX_ROUTE,
@@ -84,14 +84,14 @@ _EVIDENCE: Final = "a name server's log"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-class Told(NamedTuple):
-    """What logs do not say themselves: whose they are (ip:port), and in which time zone (`zone_of`)."""
+class LogConf(NamedTuple):
+    """What logs do not state themselves: whose they are (ip:port), and in which time zone (`zone_of`)."""
 
     namesrv_id: str
     zone: str
 
 
-NOT_TOLD: Final = Told("", "UTC")
+NO_LOG_CONF: Final = LogConf("", "UTC")
 """Enough for a broker's log, of which nothing becomes a row."""
 
 
@@ -127,7 +127,7 @@ def is_of_a_broker(beginning: bytes) -> bool:
 
 
 def time_of(beginning: bytes, zone: tzinfo) -> int:
-    """Return when a log begins, in ns since the epoch; 0: that is not said."""
+    """Return when a log begins, in ns since the epoch; 0: not stated."""
     first = next((found for line in beginning.split(b"\n") if (found := LINE.match(line))), None)
     try:
         return 0 if first is None else _ns(_local(first), zone, 0)
@@ -135,20 +135,20 @@ def time_of(beginning: bytes, zone: tzinfo) -> int:
         return 0
 
 
-def read_log(path: Path, told: Told) -> Iterator[Block]:
+def read_log(path: Path, conf: LogConf) -> Iterator[Block]:
     """Yield the lines of a log in file order, as `read_blocks` does those of an event log.
 
     `Block.ignored` counts the lines that say nothing of a table (`OTHER_LINES`; of those a broker's about name servers:
     `BROKER_LINES`; of those that every name server writes at any time: `_QUIET_LINES`), and those that belong to an event of an
-    earlier one. Rows that are facts (`is_fact`) stand for no line.
+    earlier one. Rows that are facts (`is_fact`) are of no line.
     Raises `CaptureError` if the file is compressed and damaged.
     """
-    reader, number = _Log(path.name, told), 1
+    reader, number = _Log(path.name, conf), 1
     block = Block(number)
     for line in lines_of(path):
         if line is not None:
-            said = line.content.removesuffix(b"\r").removeprefix(BOM_UTF8)
-            reader.read(number, said, is_cut=line.is_cut, is_long=line.beyond > 0)
+            content = line.content.removesuffix(b"\r").removeprefix(BOM_UTF8)
+            reader.read(number, content, is_cut=line.is_cut, is_long=line.beyond > 0)
             number += 1
         if line is None or number - block.first >= _BLOCK_LINES:
             yield reader.ended(block, number)
@@ -173,8 +173,8 @@ class _Call(NamedTuple):
 class _Log:
     """Reads lines in their order. What is kept of connections and threads goes on from block to block."""
 
-    def __init__(self, source_file: str, told: Told) -> None:
-        self._file, self._told, self._zone = source_file, told, zone_of(told.zone)
+    def __init__(self, source_file: str, conf: LogConf) -> None:
+        self._file, self._conf, self._zone = source_file, conf, zone_of(conf.zone)
         self._found: list[tuple[int, dict[str, Any]]] = []
         self._rows: list[tuple[int, AnyRow]] = []
         self._count, self._ignored = 0, Counter[str]()
@@ -232,7 +232,7 @@ class _Log:
 
     def _rows_of(self, at: int, value: dict[str, Any], first: int) -> list[tuple[int, AnyRow]]:
         try:
-            return [(at, row) for row in rows_said({**value}, self._file, max(at, first - 1))]
+            return [(at, row) for row in rows_of_object({**value}, self._file, max(at, first - 1))]
         except DecodeError as error:
             return [(at, self._refusal(at, json.dumps(value).encode(), error))]
 
@@ -241,7 +241,7 @@ class _Log:
     def _at(self, found: Match[bytes]) -> int:
         """Return a line's time in ns since the epoch. Raises `DecodeError` for one that its zone has not, or has twice.
 
-        An hour that a clock passes twice is told by the lines before it: it is the first one until a time goes back.
+        An hour that a clock passes twice is decided by the lines before it: it is the first one until a time goes back.
         """
         local = _local(found)
         first, second = (_ns(local, self._zone, fold) for fold in (0, 1))
@@ -249,7 +249,7 @@ class _Log:
             at_ns = first
         elif first > second:
             raise DecodeError(
-                Reason.BAD_LINE, f"{local}: no clock of {self._told.zone} showed that: is it another time zone?"
+                Reason.BAD_LINE, f"{local}: no clock of {self._conf.zone} showed that: is it another time zone?"
             )
         elif first < self._last_ns - _BACK_NS:
             at_ns = second
@@ -257,7 +257,7 @@ class _Log:
             at_ns = first
         else:
             raise DecodeError(
-                Reason.BAD_LINE, f"{local} is twice in {self._told.zone}, and no line before it says which is meant"
+                Reason.BAD_LINE, f"{local} is twice in {self._conf.zone}, and no line before it says which is meant"
             )
         self._last_ns, self._first_ns = at_ns, self._first_ns or at_ns
         return at_ns
@@ -285,9 +285,9 @@ class _Log:
         kind = kind_of(message)
         if kind is None:
             return
-        said, _ = rows_of(kind, message)
-        self._identify(number, said)
-        before, operation = self._calls.get(thread), self._operation(kind, thread, said)
+        parts, _ = rows_of(kind, message)
+        self._identify(number, parts)
+        before, operation = self._calls.get(thread), self._operation(kind, thread, parts)
         goes_on = before is not None and at_ns - before.last_ns <= _CALL_NS and not kind.begins
         if operation == ANY_CALL:
             operation = before.operation if before is not None and goes_on else UNREGISTERED
@@ -301,9 +301,9 @@ class _Log:
             raise DecodeError(Reason.BAD_LINE, "it goes over several lines")
         self._calls[thread] = _Call(number, at_ns, at_ns, operation, [message])
 
-    def _operation(self, kind: Kind, thread: str, said: Match[str]) -> str:
-        """Return what a call was: in 5.x a lease that ended is an unregistration too, of which a line before has told."""
-        parts = said.groupdict()
+    def _operation(self, kind: Kind, thread: str, matched: Match[str]) -> str:
+        """Return what a call was: in 5.x a lease that ended is an unregistration too, as a line before has shown."""
+        parts = matched.groupdict()
         address = f"{parts.get('cluster')}|{parts.get('addr5')}"
         if kind.operation == LEASE_ENDED and parts["addr5"]:
             self._expired[address] = None
@@ -315,12 +315,12 @@ class _Log:
     def _end_call(self, thread: str) -> None:
         call = self._calls.pop(thread, None)
         if call is not None:
-            said = "\n".join([call.operation, *call.messages])
-            self._add(call.number, call.at_ns, "namesrv", said, event="logged", properties=said, evidence=_EVIDENCE)
+            text = "\n".join([call.operation, *call.messages])
+            self._add(call.number, call.at_ns, "namesrv", text, event="logged", properties=text, evidence=_EVIDENCE)
 
-    def _identify(self, number: int, said: Match[str]) -> None:
-        """Say of which generation the name server is, once for each start: no line says of which release."""
-        parts = said.groupdict()
+    def _identify(self, number: int, matched: Match[str]) -> None:
+        """Note of which generation the name server is, once for each start: no line states the release."""
+        parts = matched.groupdict()
         if self._is_identified or not (parts.get("addr4") or parts.get("addr5") or parts.get("addr")):
             return
         release = "5.4.0" if parts.get("addr5") else "4.9.7"
@@ -339,18 +339,18 @@ class _Log:
 
     def _read_admin(self, number: int, at_ns: int, message: str) -> None:
         perm, kv = _PERM.fullmatch(message), _KV.fullmatch(message)
-        said: dict[str, object]
+        fields: dict[str, object]
         if perm is not None:
             code = 205 if perm["what"] == "wipe" else 327
-            said = {"code": code, "broker_name": perm["name"], "channel_id": self._channel(perm["client"], at_ns)}
+            fields = {"code": code, "broker_name": perm["name"], "channel_id": self._channel(perm["client"], at_ns)}
         elif kv is not None and not (message.count(" Key: ") > 1 or message.count(" Value: ") > 1):
-            said = {name: kv[name] for name in ("namespace", "config_key")}
-            said |= {"code": 100, "config_value": kv["config_value"]} if kv["put"] else {"code": 102}
+            fields = {name: kv[name] for name in ("namespace", "config_key")}
+            fields |= {"code": 100, "config_value": kv["config_value"]} if kv["put"] else {"code": 102}
         else:
             raise DecodeError(
                 Reason.BAD_LINE, "it goes on otherwise than a name server writes it, or in more ways than one"
             )
-        self._add(number, at_ns, "admin", message, **said)
+        self._add(number, at_ns, "admin", message, **fields)
 
     def _read_other(self, number: int, at_ns: int, message: str) -> None:
         """Read what says nothing of a table: of connections, of the process, and all else."""
@@ -384,34 +384,34 @@ class _Log:
             self._idle.discard(remote)
             return
         is_idle = what == "IDLE exception"
-        said = {"event": "idle" if is_idle else "close", "closed_by": "timer" if is_idle else "client"}
-        said |= {"channel_id": self._channel(remote, at_ns), "remote_addr": remote}
+        fields = {"event": "idle" if is_idle else "close", "closed_by": "timer" if is_idle else "client"}
+        fields |= {"channel_id": self._channel(remote, at_ns), "remote_addr": remote}
         if is_idle:
             self._idle.add(remote)
-        self._ends[remote] = self._add(number, at_ns, "channel", f"{what} {remote}", **said)
+        self._ends[remote] = self._add(number, at_ns, "channel", f"{what} {remote}", **fields)
         if not is_idle:
             self._opened.pop(remote, None)
 
     def _channel(self, remote: str, at_ns: int) -> str:
-        """Return the name of a connection: of one that was opened before the log begins, by when it was first told of."""
+        """Return the name of a connection: of one that was opened before the log begins, by the time of its first line."""
         return f"{remote}#{self._opened.setdefault(remote, at_ns)}"
 
     # -- what is found ---------------------------------------------------------------------------------------------------
 
-    def _add(self, number: int, at_ns: int, kind: str, said: str, **fields: object) -> dict[str, Any]:
-        """Note an event, of which the lines say `said`: equal ones of one instant are told apart by their order."""
+    def _add(self, number: int, at_ns: int, kind: str, text: str, **fields: object) -> dict[str, Any]:
+        """Note an event; `text`: its lines. Equal ones of one instant are distinguished by their order."""
         if not self._is_begun:
             self._is_begun = True
             began = self._first_ns or at_ns
             # In front of all that its first instant has.
             self._add(1, began, "namesrv", "begins", event="observed_from", evidence=_EVIDENCE, seq=began - 1)
             self._add(1, began, "namesrv", "log", event="logged", properties="log", evidence=_EVIDENCE, seq=began - 2)
-        name = self._told.namesrv_id
-        key = f"{at_ns} {said}"
+        name = self._conf.namesrv_id
+        key = f"{at_ns} {text}"
         nth = self._times[key] = self._times.get(key, -1) + 1
         if len(self._times) > _MAX_CONNECTIONS:
             del self._times[next(iter(self._times))]
-        event_id = digest_id("log", name, at_ns, said, nth)
+        event_id = digest_id("log", name, at_ns, text, nth)
         time = (
             (_EPOCH + timedelta(microseconds=at_ns // 1_000)).isoformat(timespec="microseconds").replace("+00:00", "Z")
         )
@@ -430,7 +430,7 @@ class _Log:
         self._rows.append((number, self._refusal(number, text, error)))
 
     def _refusal(self, number: int, text: bytes, error: DecodeError) -> Row:
-        whose, place = (self._told.namesrv_id, None), (self._file, number, None)
+        whose, place = (self._conf.namesrv_id, None), (self._file, number, None)
         return quarantine_row(whose, place, error, text, len(text), digest_id(content=text))
 
 
@@ -443,7 +443,7 @@ def _is_known(text: bytes) -> bool:
 def _local(found: Match[bytes]) -> datetime:
     """Return the time that a line shows. Raises `DecodeError` for what is none."""
     try:
-        whole = datetime(*(int(part) for part in found.groups()[:6]))  # type: ignore[arg-type]  # noqa: DTZ001  its zone is told
+        whole = datetime(*(int(part) for part in found.groups()[:6]))  # type: ignore[arg-type]  # noqa: DTZ001  its zone is given
     except ValueError as error:
         raise DecodeError(Reason.BAD_LINE, f"no time: {error}") from error
     return whole + timedelta(microseconds=int((found[7] or b"0").ljust(6, b"0")))

@@ -293,16 +293,16 @@ class _Pcapng:
     def _packet(self, at: int, kind: int, size: int, *, is_whole: bool) -> tuple[int, ...]:
         """Return what a block says of its packet, an item a column of `Records`."""
         (form, start), interfaces = _KINDS[kind], self._interfaces
-        said = unpack_from(self._order + form, self._source.data, at + 8)
-        of = 0 if kind == _SIMPLE else said[0]  # a simple one is of the first interface, without a time
+        header = unpack_from(self._order + form, self._source.data, at + 8)
+        of = 0 if kind == _SIMPLE else header[0]  # a simple one is of the first interface, without a time
         interface, what = interfaces[of] if of < len(interfaces) else None, ""
-        kept = sent = said[-1]
+        kept = sent = header[-1]
         if interface is None:
             what = f"a packet of interface {of}, which is not described"
         elif kind == _SIMPLE:
             kept = min(sent, interface.snap_length or sent)
         else:
-            _, high, low, kept, _ = said
+            _, high, low, kept, _ = header
             self._last_ns = (high << 32 | low) * _SECOND_NS // interface.per_second + interface.offset_ns
             what = "" if 0 <= self._last_ns < 1 << 63 else "a packet at a time that cannot be"
         if not what and (not is_whole or kept > min(size - start - 4, MAX_PACKET_BYTES)):

@@ -77,14 +77,14 @@ def ends_of(key: bytes) -> tuple[str, str]:
 class _Cut:
     """What there is of a packet: bytes by offset, of so many fragments; how long it is, once the last one was there.
 
-    Once it is whole no bytes are kept: `told` has its fragments by offset and hash, since some may be there twice.
+    Once it is whole no bytes are kept: `fragments` has its fragments by offset and hash, since some may be there twice.
     """
 
     since_ns: int
     count: int = 0
     parts: dict[int, bytes] = field(default_factory=dict)
     size: int | None = None
-    told: frozenset[tuple[int, int]] = frozenset()
+    fragments: frozenset[tuple[int, int]] = frozenset()
 
 
 class Fragments:
@@ -103,7 +103,7 @@ class Fragments:
     def add(self, key: bytes, offset: int, data: bytes, time_ns: int, *, is_last: bool) -> bytes | None:
         """Add a fragment of the packet that `key` stands for; return the packet if that is all of it now.
 
-        One more sighting of a fragment of a packet that was whole is none of the next packet with the same number.
+        A fragment that is there twice, of a packet that was whole, is none of the next packet with the same number.
         """
         while self._cut:  # let go of what has waited too long, or is too much
             oldest, cut = next(iter(self._cut.items()))
@@ -112,8 +112,8 @@ class Fragments:
                 break
             self.lost += self._drop(oldest)
         cut = self._cut.setdefault(key, _Cut(time_ns))
-        if cut.told:
-            if (offset, hash(data)) in cut.told:
+        if cut.fragments:
+            if (offset, hash(data)) in cut.fragments:
                 return None
             self._drop(key)
             cut = self._cut[key] = _Cut(time_ns)
@@ -130,9 +130,9 @@ class Fragments:
                     break
                 whole += part[len(whole) - at :]
             if len(whole) >= cut.size:
-                told = frozenset((at, hash(part)) for at, part in cut.parts.items())
+                fragments = frozenset((at, hash(part)) for at, part in cut.parts.items())
                 self._drop(key)
-                self._cut[key] = _Cut(time_ns, told=told)
+                self._cut[key] = _Cut(time_ns, fragments=fragments)
                 return bytes(whole[: cut.size])
         if len(cut.parts) > MAX_FRAGMENT_PARTS:
             self.lost += self._drop(key)
@@ -151,7 +151,7 @@ _PORTS_TOLD: Final = 3
 
 
 class Kind(IntEnum):
-    """What stands at a place of a packet. Those below 0 end it: there is no TCP segment."""
+    """What is at a place of a packet. Those below 0 end it: there is no TCP segment."""
 
     ETHERNET = 1
     VLAN = 2
@@ -191,7 +191,7 @@ class Kind(IntEnum):
     WAITS = -9
     """A fragment: its packet goes on with the last one of them."""
     NOT_TOLD = -10
-    """UDP to a port that is not said to be VXLAN's, though it looks like that, and holds TCP."""
+    """UDP to a port that is not configured as VXLAN's, though it looks like that, and holds TCP."""
     PPP_PROTOCOL = -11
     NEXT = -12
     """What VXLAN says that it holds, where it holds something else than Ethernet."""
@@ -255,7 +255,7 @@ _TUNNELS: Final = {
     Kind.PPPOE: "PPPoE",
     Kind.ETHERIP: "EtherIP",
 }
-# Headers that say by an ether type what follows: how long they are, and where it stands.
+# Headers with an ether type of what follows: how long they are, and where it is.
 _TYPED: Final = {
     Kind.ETHERNET: (14, 12),
     Kind.VLAN: (4, 2),
@@ -308,7 +308,7 @@ class LeftOut(NamedTuple):
     may_hide: bool = False
 
 
-def told(left_out: Mapping[LeftOut, int]) -> str:
+def described(left_out: Mapping[LeftOut, int]) -> str:
     """Return what was left out, in words: how many packets, of what, and of which ports most of them are."""
     ports: dict[str, Counter[int]] = {}
     for one, count in left_out.items():
@@ -324,9 +324,9 @@ def told(left_out: Mapping[LeftOut, int]) -> str:
 class Peeled:
     """Packets on the way to their TCP headers. Columns, an item a packet.
 
-    `kind`, `at`: what stands next, and where. `end`: where in the data ends what was kept of it; `stop`: where the innermost
-    packet ends. `addr`: where its addresses stand, each of `width` bytes. `number`: ether type, protocol or port of what ends it.
-    `outer`: the tunnel around it; `suspect`: the port of a tunnel that is not said to be one.
+    `kind`, `at`: what is next, and where. `end`: where in the data ends what was kept of it; `stop`: where the innermost
+    packet ends. `addr`: where its addresses are, each of `width` bytes. `number`: ether type, protocol or port of what ends it.
+    `outer`: the tunnel around it; `suspect`: the port of a tunnel that is not configured as one.
     """
 
     def __init__(self, records: Records, fragments: Fragments, vxlan_ports: Collection[int]) -> None:
@@ -412,7 +412,7 @@ class Peeled:
         self.kind[which] = kind
 
     def _typed(self, size: Ints | int, place: int, which: Ints) -> None:
-        """Go on behind a header of so many bytes, with the ether type that stands at a place of it."""
+        """Go on behind a header of so many bytes, with the ether type that is at a place of it."""
         self.number[which] = ether_type = self.two(self.at[which] + place)
         self._go(which, size, np.where(ether_type < _FIRST_TYPE, int(Kind.LLC), _BY_ETHER_TYPE[ether_type]))
 
@@ -798,13 +798,13 @@ def _segments(records: Records, peeled: Peeled, is_tcp: Truths) -> list[Segment]
     which, at, end, stop, size = (column[is_right] for column in (which, at, end, stop, size))
     last = np.minimum(end, stop)
     first = np.minimum(at + size, last)
-    # Addresses and ports stand together; where something lies between them, they are put together after the data.
+    # Addresses and ports adjoin; where something lies between them, they are put together after the data.
     key, width = peeled.addr[which], peeled.width[which]
-    apart = np.flatnonzero(key + 2 * width != at)
-    if len(apart):
-        places = zip(*(each[apart].tolist() for each in (key, width, at)), strict=True)
+    split = np.flatnonzero(key + 2 * width != at)
+    if len(split):
+        places = zip(*(each[split].tolist() for each in (key, width, at)), strict=True)
         made = [peeled.data[a : a + 2 * size] + peeled.data[port : port + 4] for a, size, port in places]
-        key[apart] = peeled.append(b"".join(made)) + np.cumsum([0, *map(len, made[:-1])])
+        key[split] = peeled.append(b"".join(made)) + np.cumsum([0, *map(len, made[:-1])])
     # Where packets were seen, if the capture tells; if all that the link type tells is whether this host sent them, then that.
     interface, link, start = (column[which] for column in (records.interface, records.link_type, records.start))
     own = peeled.four(np.where(link == LINUX_SLL2, start + 4, 0))

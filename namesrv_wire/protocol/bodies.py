@@ -102,7 +102,7 @@ def decode_register_body(body: bytes, *, compressed: bool, version: int, now_ms:
     """Return the content of a REGISTER_BROKER body.
 
     `version` is the request's protocol version: from V3_0_11 on the body is a `RegisterBrokerBody`, before it
-    is the topic wrapper alone and the filter list null. `now_ms` stands for the server's clock, which a data
+    is the topic wrapper alone and the filter list null. `now_ms` is the server's clock, which a data
     version without timestamp gets. Raises `DecodeError`; its reason tells a body that the server refuses from
     one beyond our limits.
     """
@@ -261,7 +261,7 @@ def _compressed_body(body: bytes, version: int, now_ms: int) -> RegisterBody:
             mapping = _mapping("", parse_json(parts.block(), "mapping"))
             mappings[mapping["topic"]] = mapping
     table = topic_table(list(topics.values()), list(mappings.values()))
-    # What stands behind the fifth word came with 5.0, and so did the mappings.
+    # What is behind the fifth word came with 5.0, and so did the mappings.
     hard = (*([MORE_WORDS] if more_words else ()), *([NO_MAPPINGS] if version < V5_0_0 else ()))
     return RegisterBody(data_version, table, filters, hard)
 
@@ -331,7 +331,7 @@ def _refused(detail: str) -> DecodeError:
 class Inflated:
     """Reads a zlib stream part by part and inflates no further than it is asked for.
 
-    Java's stream does the same, so what stands behind the last part is never looked at.
+    Java's stream does the same, so what is behind the last part is never looked at.
     """
 
     def __init__(self, packed: bytes) -> None:

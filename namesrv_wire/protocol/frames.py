@@ -170,10 +170,10 @@ def _string(data: bytes, at: int, length: Struct, limit: int) -> tuple[str | Non
     return java_text(data[start : start + size]), start + size
 
 
-_TOLD: Final = frozenset(
+_OWN_REMARKS: Final = frozenset(
     {"crc32 not match", "namespace or key is null", "disable", "string2Properties error", REGISTER_FAILED}
 )
-"""Errors that a request's processor tells; all others are exceptions that left it, and are answered without its header."""
+"""Remarks that a request's processor writes; all others are exceptions that left it, and are answered without its header."""
 _WITH_HEADER: Final = frozenset(
     {
         *(RequestCode.GET_KV_CONFIG, RequestCode.REGISTER_BROKER, RequestCode.QUERY_DATA_VERSION),
@@ -192,7 +192,7 @@ def answer_frame(answer: Answer, body: bytes, asked: Frame, opaque: int, namesrv
     all others answer in JSON.
     """
     remark, fields = answer.remark, dict(answer.fields) if answer.fields else None
-    is_thrown = answer.code == ResponseCode.SYSTEM_ERROR and remark not in _TOLD
+    is_thrown = answer.code == ResponseCode.SYSTEM_ERROR and remark not in _OWN_REMARKS
     if fields is None and asked.code in _WITH_HEADER and not is_thrown:
         fields = {}
     of_4x = not namesrv.profile.has_topic_registration
@@ -256,8 +256,8 @@ def _binary(code: int, version: int, opaque: int, remark: str | None, fields: di
     text = (remark or "").encode("utf-8", "replace")
     parts = []
     for name, value in string_map(entries=(fields or {}).items()).java_items():
-        key, said = (name or "").encode("utf-8", "replace"), value.encode("utf-8", "replace")
-        parts += [_SHORT.pack(len(key)), key, _INT.pack(len(said)), said]
+        key, data = (name or "").encode("utf-8", "replace"), value.encode("utf-8", "replace")
+        parts += [_SHORT.pack(len(key)), key, _INT.pack(len(data)), data]
     ext = b"".join(parts)
     fixed = FIXED.pack(code, _JAVA, version, opaque, RESPONSE)
     return b"".join((fixed, _INT.pack(len(text)), text, _INT.pack(len(ext)), ext))

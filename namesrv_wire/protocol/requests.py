@@ -15,7 +15,7 @@ from itertools import chain
 from struct import Struct
 from typing import Final, TypeVar
 
-from namesrv_core.asking.answers import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY, question_of, refusal_told
+from namesrv_core.asking.answers import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY, question_of, refusal_of
 from namesrv_core.asking.requests import RegisterHeader, broker_header, crc32_matches, java_boolean, register_header
 from namesrv_core.inference.settings import told_text
 from namesrv_core.machine.codes import RequestCode, ResponseCode
@@ -31,7 +31,7 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 _HARD = "hard: "
 """How the `refusal` begins of a registration that only some releases can read."""
-_TOLD_FIELDS = ("addTopicCount", "changed", "haServerAddr", "masterAddr", "value", "wipeTopicCount")
+_FIELDS = ("addTopicCount", "changed", "haServerAddr", "masterAddr", "value", "wipeTopicCount")
 _NAMES = frozenset(
     {
         *("cluster_name", "broker_name", "broker_addr", "ha_server_addr", "zone_name", "topic", "bname", "scope"),
@@ -105,22 +105,22 @@ def _register_body_columns(frame: Frame, header: RegisterHeader, event_ms: int) 
         refusal = MISSING_BROKER_ID
     if topics is not None:
         columns |= {"topic_config_digest": topics.digest, "topic_count": len(topics.topics)}
-    said = {"data_version": body.data_version, "filter_servers": body.filter_servers, "refusal": refusal}
-    return columns | said, topics
+    own = {"data_version": body.data_version, "filter_servers": body.filter_servers, "refusal": refusal}
+    return columns | own, topics
 
 
-def refused_as(said: Values, answered: Values, namesrv_version: int | None) -> str | None:
-    """Return why a registration was refused, which says and was answered this: by itself, by that release, by its answer.
+def refused_as(columns: Values, answered: Values, namesrv_version: int | None) -> str | None:
+    """Return why a registration was refused, by its columns: by itself, by that release, by its answer.
 
-    `said` as of `request_columns`, where the release was not known.
+    `columns` as of `request_columns`, where the release was not known.
     """
-    refusal: str | None = said["refusal"]
+    refusal: str | None = columns["refusal"]
     if refusal is not None and refusal.startswith(_HARD):
         hard = refusal.removeprefix(_HARD).split(" ")
         unreadable = () if namesrv_version is None else profile_of_version(namesrv_version).unreadable
         was_taken = answered.get("response_code") == ResponseCode.SUCCESS
         refusal = UNDECODABLE_BODY if not was_taken and any(word in unreadable for word in hard) else None
-    return refusal or refusal_told(answered.get("response_code"), answered.get("response_remark"), said["topic_count"])
+    return refusal or refusal_of(answered.get("response_code"), answered.get("response_remark"), columns["topic_count"])
 
 
 def _admin_columns(frame: Frame) -> Values:
@@ -143,8 +143,8 @@ def _admin_columns(frame: Frame) -> Values:
 
 def fields_json(response: Frame) -> str | None:
     """Return the header fields of a response that say something about the registry, as JSON; None for none."""
-    told = {name: response.ext[name] for name in _TOLD_FIELDS if response.ext.get(name) is not None}
-    return canonical_json(told) if told else None
+    fields = {name: response.ext[name] for name in _FIELDS if response.ext.get(name) is not None}
+    return canonical_json(fields) if fields else None
 
 
 def body_text(frame: Frame) -> str | None:
@@ -273,8 +273,8 @@ class KnownFrames:
         # What was taken for the opaque is that and nothing else: in a JSON header that has its name once, and spells no letter
         # as a number, no other key and no value can be it.
         header = data[8 : 8 + int.from_bytes(data[5:8], "big")]
-        is_apart = known.frame.serialization == ROCKETMQ or (header.count(b"opaque") == 1 and b"\\u" not in header)
-        if place is not None and known.frame.opaque == opaque and is_apart:
+        is_exact = known.frame.serialization == ROCKETMQ or (header.count(b"opaque") == 1 and b"\\u" not in header)
+        if place is not None and known.frame.opaque == opaque and is_exact:
             # A decoded topic table is several times its text.
             factor = 8 if EVENT_TABLES.get(known.frame.code) == "registrations" else 1
             size = sum(map(len, place)) * factor + _OBJECT_BYTES

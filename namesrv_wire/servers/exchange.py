@@ -16,9 +16,9 @@ from namesrv_wire.rows import (
     FRAME_TABLES,
     NOTHING,
     AnyRow,
+    Counts,
     FrameRow,
     Place,
-    Tally,
     Values,
     digest_id,
     event_row,
@@ -51,8 +51,8 @@ class Exchange:
             self.refused(connection, cut, from_server=from_server)
             return
         ledger = self.ledger
-        tally = ledger.tally
-        tally.frames += 1
+        counts = ledger.counts
+        counts.frames += 1
         try:
             known, opaque = self._frames.decode(cut.data)
         except DecodeError as error:
@@ -65,14 +65,14 @@ class Exchange:
                 return
             if len(connection.reverse) < MAX_PENDING and not frame.flag & 2:
                 connection.reverse[opaque] = frame.code
-            tally.ignored[known.request_name] += 1
+            counts.ignored[known.request_name] += 1
             if frame.code == NOTIFY_MIN_BROKER_ID_CHANGE:
                 ledger.fact("min_broker_id_notified", f"request {frame.code} to {connection.client}")
         elif frame.flag & 1:
             code = connection.reverse.pop(opaque, None)
-            tally.ignored["response:unmatched" if code is None else f"response:{code}"] += 1
+            counts.ignored["response:unmatched" if code is None else f"response:{code}"] += 1
         elif connection.closed_ns is not None:
-            tally.ignored[_after_close(frame.code)] += 1
+            counts.ignored[_after_close(frame.code)] += 1
         elif frame.code in EVENT_TABLES:
             self._event(connection, known, opaque, cut)
         else:
@@ -81,15 +81,15 @@ class Exchange:
             except DecodeError as error:
                 ledger.quarantine(connection, cut, error, len(cut.data), from_server=False)
                 return
-            tally.ignored[known.request_name] += 1
+            counts.ignored[known.request_name] += 1
             if not frame.flag & 2 and not cut.is_late:
                 self._await(connection, opaque, Pending(frame.code, ledger.slot(), ledger.time_ns, None, question))
 
     def refused(self, connection: Connection, cut: Cut, *, from_server: bool) -> None:
-        """Take in a piece that is no frame; a stranger has nothing else, and cut frames are told once a connection."""
+        """Take in a piece that is no frame; a stranger has nothing else, and cut frames are counted once a connection."""
         assert cut.error is not None
-        tally, reason = self.ledger.tally, cut.error.reason
-        tally.pieces += 1
+        counts, reason = self.ledger.counts, cut.error.reason
+        counts.pieces += 1
         if reason is Reason.LOST_SEGMENT and from_server:
             connection.lost_ns = self.ledger.time_ns
         if reason in (Reason.TRUNCATED_PACKET, Reason.LOST_SEGMENT):
@@ -99,9 +99,9 @@ class Exchange:
             if head is None and (connection.beats or is_first) and not from_server:
                 self.doubt(f"bytes of {connection.channel_id} are missing")
         if reason is Reason.TRUNCATED_PACKET:
-            tally.cut_frames += 1
+            counts.cut_frames += 1
             if connection.is_cut:
-                tally.ignored["cut_frame"] += 1
+                counts.ignored["cut_frame"] += 1
                 return
             connection.is_cut = True
         self.ledger.quarantine(connection, cut, cut.error, cut.length, from_server=from_server)
@@ -149,7 +149,7 @@ class Exchange:
             self.unanswered(connection, pending)
 
     def unanswered(self, connection: Connection, pending: Pending) -> None:
-        """Write a request as it stands without an answer. Of one that could not be read it is not known what it has changed."""
+        """Write a request without an answer. Of one that could not be read it is not known what it has changed."""
         if pending.row is not None:
             self.ledger.emit(pending.row)
         elif pending.code in EVENT_TABLES:
@@ -177,7 +177,7 @@ class Exchange:
         except DecodeError as error:
             self._undecodable(connection, cut, error, from_server=False)
             return
-        ledger.tally.events[table] += 1
+        ledger.counts.events[table] += 1
         connection.beats = connection.beats or table in ("heartbeats", "registrations")
         if table == "registrations":
             lease_ms = columns.get("heartbeat_timeout_ms")
@@ -197,8 +197,8 @@ class Exchange:
         if table == "heartbeats":
             nth = connection.nth_at(frame.code, at_us)
         else:
-            said = (ledger.id, channel, "request", frame.code, cut.position, opaque)
-            identity = digest_id(*said, content=frame.body)
+            parts = (ledger.id, channel, "request", frame.code, cut.position, opaque)
+            identity = digest_id(*parts, content=frame.body)
         own = (table, ledger.id, seq, identity, at_us, at_us, channel, connection.proxied, *ledger.source)
         row = FrameRow(*own, columns, NOTHING, nth=nth)
         if frame.flag & 2 or cut.is_late:
@@ -223,7 +223,7 @@ class Exchange:
         if not ledger.confirmed:
             self._confirm(connection, pending, frame.code)
         if pending is None:
-            ledger.tally.ignored["response:unmatched"] += 1
+            ledger.counts.ignored["response:unmatched"] += 1
             # Of what changes nothing an answer has a body, or a value. The first one may be to what came before the recording.
             is_first = connection.syn_seq is None and not connection.from_client.stream.position
             if not (is_first or frame.code or frame.body or "value" in frame.ext):
@@ -237,9 +237,9 @@ class Exchange:
             self._lost(connection, pending.time_ns)
         if pending.question is not None:
             if is_late:
-                ledger.tally.ignored["response:late"] += 1
+                ledger.counts.ignored["response:late"] += 1
                 return
-            ledger.tally.observations += 1
+            ledger.counts.observations += 1
             observed, text = known.observed, None
             if pending.code == RequestCode.GET_NAMESRV_CONFIG:  # without secrets
                 text = None if observed["body"] is None else shown_text(observed["body"])
@@ -251,7 +251,7 @@ class Exchange:
             if text and frame.code == ResponseCode.SUCCESS:
                 ledger.fact("configured", "answer to a question about the configuration", properties=text)
             return
-        ledger.tally.ignored[f"response:{pending.code}"] += 1
+        ledger.counts.ignored[f"response:{pending.code}"] += 1
         self._answered(connection, pending, frame.code, NOTHING if pending.row is None else known.answer)
 
     def _lost(self, connection: Connection, asked_ns: int) -> None:
@@ -274,11 +274,11 @@ class Exchange:
 
         What an earlier end of capture has counted stays so.
         """
-        tally, provisional = self.ledger.tally, self.ledger.provisional
+        counts, provisional = self.ledger.counts, self.ledger.provisional
         for pending in connection.wait_for(lambda pending: pending.time_ns <= after_ns):
             if pending.row is not None and pending.row.event_id not in provisional:
-                tally.events[pending.row.table] -= 1
-                tally.ignored[_after_close(pending.code)] += 1
+                counts.events[pending.row.table] -= 1
+                counts.ignored[_after_close(pending.code)] += 1
 
     def _identify(self, version: int) -> None:
         if version == self.ledger.version:
@@ -294,7 +294,7 @@ def _after_close(code: int) -> str:
 
 SLOT_STEP: Final = 16
 """Positions between packets that share a nanosecond."""
-MAX_SAID: Final = 4_096
+MAX_FINAL_COLUMNS: Final = 4_096
 
 
 class Ledger:
@@ -303,7 +303,7 @@ class Ledger:
     def __init__(self, namesrv_id: str, out: list[AnyRow], *, confirmed: bool) -> None:
         self.id = namesrv_id
         self.confirmed = confirmed
-        self.tally = Tally()
+        self.counts = Counts()
         self.version: int | None = None
         """Protocol version in the last answer."""
         self.last_slot = 0
@@ -318,13 +318,13 @@ class Ledger:
         self.time_ns = 0
         """Time of the packet at hand."""
         self.written_ns = 0
-        """Time of the last packet that was read and told of the registry."""
+        """Time of the last packet that was read and showed something of the registry."""
         self.doubted_ns = -1
         """Time of the last one behind which nothing is known."""
         self.is_base_taken = False
         """Whether something was written at the packet at hand."""
-        self._said: dict[tuple[int, str | None], tuple[Values, Values]] = {}
-        """What registrations say, by what it was and its final `refusal`: with which it was said, and with this one."""
+        self._final_columns: dict[tuple[int, str | None], tuple[Values, Values]] = {}
+        """Columns of registrations as decoded, and with their final `refusal`; by the id of the former and that refusal."""
 
     def begin(self, time_ns: int, source: tuple[str, int]) -> None:
         """Open a packet: what is written from now on happens at its time and place."""
@@ -333,15 +333,15 @@ class Ledger:
         self.time_ns = time_ns
         self.source = source
         self.is_base_taken = False
-        self.tally.packets += 1
+        self.counts.packets += 1
 
     def at(self, time_ns: int) -> None:
         """Have what is written from now on happen at a time, near the packet at hand."""
         self.time_ns = time_ns
         self.is_base_taken = False
 
-    def is_told(self) -> None:
-        """Note that a gap tells of what the packet at hand shows to be missing: nothing more is to be doubted for it."""
+    def note_gap(self) -> None:
+        """Note that a gap covers what the packet at hand shows to be missing: nothing more is to be doubted for it."""
         self.doubted_ns = self.written_ns = self.time_ns
 
     def confirm(self) -> None:
@@ -377,9 +377,9 @@ class Ledger:
     ) -> FrameRow:
         """Return the row of one end of a connection, as the name server met it, with so many requests `pending`."""
         identity = digest_id(self.id, connection.channel_id, kind, "")
-        said: Values = {"kind": kind, "closed_by": closed_by, "remote_addr": connection.client}
-        said |= {"silent_ms": silent_ms, "pending_requests": pending}
-        row = event_row("channel_events", self.id, seq, identity, connection.channel_id, place, **said)
+        columns: Values = {"kind": kind, "closed_by": closed_by, "remote_addr": connection.client}
+        columns |= {"silent_ms": silent_ms, "pending_requests": pending}
+        row = event_row("channel_events", self.id, seq, identity, connection.channel_id, place, **columns)
         return row._replace(proxied_addr=connection.proxied)
 
     def slot(self) -> int:
@@ -397,19 +397,19 @@ class Ledger:
         if not self.confirmed:
             if len(self.held) >= MAX_HELD_ROWS:
                 dropped = self.held.popleft()
-                self.tally.dropped_rows += dropped.table in FRAME_TABLES
+                self.counts.dropped_rows += dropped.table in FRAME_TABLES
             self.held.append(row)
             return
         if isinstance(row, FrameRow):
             if row.table == "registrations":
-                said, refusal = row.said, refused_as(row.said, row.answered, self.version)
-                if refusal != said["refusal"]:  # what equal ones say, with their final `refusal`, stays one object
-                    known = self._said.get((id(said), refusal))
+                columns, refusal = row.columns, refused_as(row.columns, row.answered, self.version)
+                if refusal != columns["refusal"]:  # equal columns, with their final `refusal`, stay one object
+                    known = self._final_columns.get((id(columns), refusal))
                     if known is None:
-                        if len(self._said) >= MAX_SAID:
-                            self._said.clear()
-                        known = self._said[id(said), refusal] = (said, {**said, "refusal": refusal})
-                    row = row._replace(said=known[1])
+                        if len(self._final_columns) >= MAX_FINAL_COLUMNS:
+                            self._final_columns.clear()
+                        known = self._final_columns[id(columns), refusal] = (columns, {**columns, "refusal": refusal})
+                    row = row._replace(columns=known[1])
             if self.provisional:
                 self.provisional.pop(row.event_id, None)
         self.out.append(row)
@@ -418,6 +418,6 @@ class Ledger:
         self, connection: Connection, cut: Cut, error: DecodeError, length: int, *, from_server: bool
     ) -> None:
         """Write a quarantine row for a refused piece of `length` bytes."""
-        self.tally.quarantined[error.reason.value] += 1
+        self.counts.quarantined[error.reason.value] += 1
         identity = f"{'answer' if from_server else 'request'} {cut.position}"
         self.emit(quarantine_row((self.id, connection.channel_id), self.place, error, cut.data, length, identity))

@@ -137,7 +137,7 @@ class Silence(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A start that is not written yet, since it may have been in the silence before; where it stands otherwise."""
+    """A start that is not written yet, since it may have been in the silence before; where it is otherwise."""
 
     seq: int
     evidence: str
@@ -210,7 +210,7 @@ class Recording:
         It goes on behind bytes of both sides that nobody saw, in the silence or later; or (new) it is in use, its beginning was not
         seen, and it was not open before all that was recorded: such a one is used, or closed, within the idle limit.
 
-        What was not heard since the silence may have been used in it: its own counts from now on, and what comes next on it does
+        What was not active since the silence may have been used in it: its own counts from now on, and what comes next on it does
         not wait for what was lost.
         """
         if is_new and connection.opened_ns < self.whole_since_ns + self._idle.limit_ns:
@@ -243,7 +243,7 @@ class Recording:
         return max(between, key=lambda one: one.end_ns - one.begin_ns, default=None)
 
     def _is_too_long(self, silence: Silence) -> bool:
-        """Return whether brokers are silent for less, and nothing was heard since on what was open before."""
+        """Return whether brokers are silent for less, and nothing has come since on what was open before."""
         before = [each for each in self._idle.open.values() if each.opened_ns <= silence.begin_ns]
         is_quiet = all(each.last_byte_ns <= silence.begin_ns for each in before)
         return silence.end_ns - silence.begin_ns > BEAT_NS and is_quiet and any(each.beats for each in before)
@@ -272,11 +272,11 @@ class Recording:
         """Note connections that may have ended in a gap: their silence counts from `until_ns` on."""
         for each in quiet:
             each.taken_ns, each.broker_addr = 0, None
-            self._idle.heard(each, until_ns)
+            self._idle.note_activity(each, until_ns)
 
     def _lose_track(self, connections: Collection[Connection]) -> None:
-        """Take what stands behind holes of connections: what is missing there never comes, and a gap tells of it."""
-        self._ledger.is_told()
+        """Take what is behind holes of connections: what is missing there never comes, and a gap covers it."""
+        self._ledger.note_gap()
         for connection in connections:
             for from_server, half in enumerate((connection.from_client, connection.from_server)):
                 for cut in half.cuts(half.stream.lose_track(self._ledger.time_ns)):
@@ -353,8 +353,8 @@ class Recording:
                 last_ns = self.last_packet_ns = self._taken[1]
             ledger.source = source
             self._note_step(last_ns, stepped(last_ns // 1_000, time_ns // 1_000))
-        ledger.tally.packets += 1
-        ledger.tally.behind += 1
+        ledger.counts.packets += 1
+        ledger.counts.behind += 1
         ledger.files.add(source[0])
         return False
 
@@ -438,7 +438,7 @@ class Endings:
             self._recording.calm_until_ns = -1
 
     def _flush(self, connection: Connection) -> None:
-        """Decode what stands behind holes, and refuse frames that never ended."""
+        """Decode what is behind holes, and refuse frames that never ended."""
         for half, from_server in ((connection.from_server, True), (connection.from_client, False)):
             for cut in [*half.cuts(half.stream.flush(self._ledger.time_ns)), *half.cutter.end()]:
                 self._exchange.frame(connection, cut, from_server=from_server)

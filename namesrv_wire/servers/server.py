@@ -41,7 +41,7 @@ class Server:
     ) -> None:
         """`out`: where its rows go."""
         self.id, self.ledger = namesrv_id, Ledger(namesrv_id, out, confirmed=confirmed)
-        self.tally = self.ledger.tally
+        self.counts = self.ledger.counts
         self.exchange = Exchange(self.ledger, frames, self._registers)
         self.connections: dict[str, Connection] = {}
         self.idle = Idle(idle_ms)
@@ -83,14 +83,14 @@ class Server:
             self._purge()
         recording.calm_until_ns = min(idle.due_ns, self._purge_ns - 1, time_ns + SILENCE_NS)
         for _, connection in sorted(self.holed.items()):
-            self._give_up(connection, is_heard=False)
+            self._give_up(connection, is_active=False)
         return True
 
-    def _give_up(self, connection: Connection, *, is_heard: bool) -> None:
-        """Take what stands behind a hole that is given up; if nothing `is_heard` of it, behind what the capture has lost."""
+    def _give_up(self, connection: Connection, *, is_active: bool) -> None:
+        """Take what stands behind a hole that is given up; if its connection is not active, behind what the capture has lost."""
         for way, half in enumerate((connection.from_client, connection.from_server)):
             acked = connection.acks[way]
-            if is_heard or half.stream.has_lost(acked):
+            if is_active or half.stream.has_lost(acked):
                 for cut in half.cuts(half.stream.overdue(self.ledger.time_ns, acked)):
                     self.exchange.frame(connection, cut, from_server=bool(way))
         self.watch(connection)
@@ -127,17 +127,17 @@ class Server:
             if not from_server and connection.has_lost_fin(segment.ack):
                 self._ends(connection, segment, time_ns - connection.last_byte_ns, from_server=True)
         if connection.from_client.stream.chunks or connection.from_server.stream.chunks:
-            self._give_up(connection, is_heard=True)
+            self._give_up(connection, is_active=True)
         advanced = False
         silent_since = connection.last_byte_ns
         if size:
             before = mine.stream.position
             if mine.stream.lost_from is not None:
-                self.ledger.is_told()
+                self.ledger.note_gap()
             cuts = mine.cuts(mine.stream.push(segment.seq, segment.payload, segment.lost, time_ns))
             advanced = mine.stream.position > before
             if advanced:
-                self.heard(connection, from_server=from_server)
+                self.note_bytes(connection, from_server=from_server)
                 is_used = not before and connection.half(from_server=not from_server).stream.position > 0
                 if is_used and self._is_new(connection):
                     recording.pass_unrecorded(connection, others, is_new=True)
@@ -180,13 +180,13 @@ class Server:
         """
         ledger, now_ns = self.ledger, self.ledger.time_ns
         for missed in connection.missed(segment.ack) if from_server and segment.flags & ACK else ():
-            ledger.tally.sightings -= 1
+            ledger.counts.sightings -= 1
             ledger.at(max(missed.time_ns, ledger.last_slot))
             self.segment(connection, missed._replace(interface=0), from_server=False)
             ledger.at(now_ns)
         if not segment.interface or not is_elsewhere(connection, segment, from_server=from_server):
             return False
-        ledger.tally.sightings += 1
+        ledger.counts.sightings += 1
         if not from_server and len(connection.elsewhere) < MAX_REORDER_CHUNKS:
             connection.elsewhere.append(segment)
         return True
@@ -218,7 +218,7 @@ class Server:
         if data:
             stream.next_seq = (seq + len(data)) & MASK
             stream.position += len(data)
-            self.heard(connection, from_server=from_server)
+            self.note_bytes(connection, from_server=from_server)
             whole = cutter.whole(data)
             if whole:
                 cut = Cut(cutter.position - len(whole), whole)
@@ -238,7 +238,7 @@ class Server:
             self.recording.pass_silences(self.ledger.time_ns)
             return
         self.recording.pass_refused(self.connections.values())
-        # What has not been heard since a hole may have ended in it.
+        # What was not active since a hole may have ended in it.
         open_now = [each for each in self.idle.open.values() if each.last_byte_ns > self.recording.hole_end_ns]
         ends_all = burst is not None and burst.ends_all(broker_is_open=any(each.beats for each in open_now))
         if open_now and not ends_all:
@@ -315,7 +315,7 @@ class Server:
                 self._drop(old)
             self.recording.whole_since_ns = self.ledger.time_ns  # they may be used again
         self.connections[connection.client] = connection
-        self.idle.heard(connection, self.ledger.time_ns)
+        self.idle.note_activity(connection, self.ledger.time_ns)
 
     def _drop(self, connection: Connection) -> None:
         self.idle.forget(connection)
@@ -339,7 +339,7 @@ class Server:
         """Note that connections which ended long before this time are forgotten."""
         self._purge_ns = (time_ns // _PURGE_NS + 1) * _PURGE_NS
 
-    def heard(self, connection: Connection, *, from_server: bool) -> None:
+    def note_bytes(self, connection: Connection, *, from_server: bool) -> None:
         """Note new bytes on a connection. The server's own show that it lives and has not closed this connection."""
         time_ns, idle = self.ledger.time_ns, self.idle
         connection.last_source = self.ledger.source
@@ -364,7 +364,7 @@ class Server:
             if not from_server:
                 connection.last_byte_ns = time_ns
                 return
-        idle.heard(connection, time_ns)
+        idle.note_activity(connection, time_ns)
 
     def _ends(self, connection: Connection, segment: Segment, silent_ns: int, *, from_server: bool) -> None:
         """Apply a FIN or RST.
@@ -378,7 +378,7 @@ class Server:
         if not from_server:
             if not segment.flags & RST:
                 connection.client_fin_ns = connection.client_fin_ns or now_ns
-            elif connection.idle_ns is not None and idle.judge(connection, now_ns, 0) == "timer":
+            elif connection.idle_ns is not None and idle.verdict(connection, now_ns, 0) == "timer":
                 endings.by_timer(connection, "client", silent_ns)
             else:
                 endings.close(connection, "client", ("exception", "close"), silent_ns)
@@ -390,7 +390,7 @@ class Server:
             self.exchange.withdraw(connection, connection.taken_ns)
             silent_ns = now_ns - connection.taken_ns
         self._active()
-        verdict = idle.judge(connection, now_ns, silent_ns)
+        verdict = idle.verdict(connection, now_ns, silent_ns)
         closed_by = "namesrv" if connection.client_fin_ns is None else "client"
         if verdict == "timer":
             endings.by_timer(connection, closed_by, silent_ns)

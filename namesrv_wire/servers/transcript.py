@@ -15,7 +15,7 @@ from namesrv_wire.json_text import canonical_json
 from namesrv_wire.packets.segments import ACK, FIN, RST, SYN, Segment
 from namesrv_wire.protocol.frames import decode_frame
 from namesrv_wire.protocol.requests import KnownFrames
-from namesrv_wire.rows import REVOKED, AnyRow, FrameRow, Place, Row, Tally
+from namesrv_wire.rows import REVOKED, AnyRow, Counts, FrameRow, Place, Row
 from namesrv_wire.servers.recording import UP, Hole, Life, Silence, Start
 from namesrv_wire.servers.server import Flow, Server
 from namesrv_wire.streams.connection import LATE_NS, Connection
@@ -67,7 +67,7 @@ def dump(server: Server) -> str:
         "life": server.life and asdict(server.life),
         "syns": list(server.attempts.syns.items()),
         "held": list(ledger.held),
-        "tally": {} if confirmed else {name: getattr(server.tally, name) for name in Tally.__slots__},
+        "tally": {} if confirmed else {name: getattr(server.counts, name) for name in Counts.__slots__},
     }
     texts = {name: canonical_json(value) for name, value in state.items()}
     # One by one: as objects many connections take far more memory than as text.
@@ -103,7 +103,7 @@ def _restored(server: Server, state: dict[str, Any]) -> list[Connection]:
     server.life = state["life"] and Life.load(state["life"])
     server.attempts.syns.update(state["syns"])
     ledger.held.extend(Row(*row) if len(row) == len(Row._fields) else FrameRow(*row) for row in state["held"])
-    ledger.tally.load(state["tally"])
+    ledger.counts.load(state["tally"])
     connections = []
     for name in ("open", "overdue", "closed"):
         for described in state[name]:
@@ -187,7 +187,7 @@ class Transcript:
         self._packets = 0
         self._first_ns = 0
         self._rows: list[AnyRow] = []
-        """What all of them have written since it was told."""
+        """What all of them have written since `_new_rows`."""
         self.counted_before: set[str] = set()
         """Events that an earlier transcript has counted, and of which rows may come again: they had no answer yet."""
         for namesrv_id in sorted(self._namesrv):
@@ -221,9 +221,9 @@ class Transcript:
                 note((seq, ack), time_ns, payload, (connection.client, server.id))
             if not server.go_on(flow, time_ns, (source_file, number), seq, ack, flags, payload):
                 self._take(server, connection, segment, from_server=from_server)
-        return self._told()
+        return self._new_rows()
 
-    def _told(self) -> list[AnyRow]:
+    def _new_rows(self) -> list[AnyRow]:
         rows = self._rows.copy()
         self._rows.clear()
         return rows
@@ -233,15 +233,15 @@ class Transcript:
         if flow is not None and not segment.flags & SYN:
             server, connection, from_server, *_ = flow
             if from_server is None:
-                server.tally.packets += 1
-                server.tally.sightings += 1
+                server.counts.packets += 1
+                server.counts.sightings += 1
                 return
             if segment.interface and (segment.payload or from_server):
                 # The first sighting of it may have been set aside.
                 seen = (segment.seq, segment.ack), segment.time_ns, segment.payload, (connection.client, server.id)
                 earlier = self._sightings.note(*seen)
                 if earlier is not None and (waited := self._sightings.waited(earlier)):
-                    server.tally.sightings += len(waited)
+                    server.counts.sightings += len(waited)
                     self._flows.also(server, connection, earlier)
             if server.begin(segment.time_ns, (source_file, segment.packet_no)):
                 self._take(server, connection, segment, from_server=from_server)
@@ -269,8 +269,8 @@ class Transcript:
         earlier = self._sightings.note((segment.seq, segment.ack), segment.time_ns, segment.payload, flow)
         known = None if earlier is None else self._flows.by_ends.get(earlier)
         if known is not None:
-            known[0].tally.packets += 1
-            known[0].tally.sightings += 1 + len(self._sightings.waited(flow))
+            known[0].counts.packets += 1
+            known[0].counts.sightings += 1 + len(self._sightings.waited(flow))
             self._flows.also(known[0], known[1], flow)
             return True
         waited = [] if earlier is not None else self._sightings.waited(flow)
@@ -280,7 +280,7 @@ class Transcript:
                 self._feed(*aside, has_waited=True)
             return False
         if earlier is not None and not from_server:
-            server.tally.sightings += len(self._sightings.waited(earlier))
+            server.counts.sightings += len(self._sightings.waited(earlier))
             if not server.begin(segment.time_ns, (source_file, segment.packet_no)):
                 return True
             connection = server.joined(flow[0])
@@ -289,7 +289,7 @@ class Transcript:
             return False
         if not from_server:
             self._sightings.aside[flow] = [*waited, Aside(segment, source_file)]
-        server.tally.packets += from_server
+        server.counts.packets += from_server
         return True
 
     def pass_hole(self, source_file: str, last_ns: int = 0) -> None:
@@ -304,13 +304,13 @@ class Transcript:
     def step_back(self, endpoints: Collection[str], until_ns: int) -> list[AnyRow]:
         """Return the rows that say of name servers that what has times from `until_ns` on was recorded before what was fed.
 
-        The clock went back; what they held at that time is not known from what was fed. Said once of each.
+        The clock went back; what they held at that time is not known from what was fed. Noted once of each.
         """
         for server in self._servers.values():
             last_ns, is_behind = server.recording.last_packet_ns, server.recording.is_behind
             if server.id in endpoints and 0 < last_ns < until_ns and not is_behind:
                 server.recording.step_back(until_ns)
-        return self._told()
+        return self._new_rows()
 
     def end_beside(self, known_from: Mapping[str, int]) -> list[AnyRow]:
         """Return the rows that say of name servers known from `known_from` on that what follows was read before what was fed.
@@ -320,7 +320,7 @@ class Transcript:
         for server in self._servers.values():
             if server.ledger.confirmed and server.recording.last_packet_ns > 0 and server.id in known_from:
                 server.recording.end_beside(known_from[server.id])
-        return self._told()
+        return self._new_rows()
 
     def taken(self, namesrv_ids: Collection[str], begin_ns: int, end_ns: int) -> None:
         """Note that what these name servers did from one time to another is read by somebody else: it has no place here."""
@@ -341,7 +341,7 @@ class Transcript:
         """
         for waited in self._sightings.due(None):
             self._feed(*waited, has_waited=True)
-        rows = self._told()
+        rows = self._new_rows()
         for server in self._servers.values():
             if server.ledger.confirmed and server.ledger.files:
                 rows += end_rows(server)
@@ -390,12 +390,12 @@ class Transcript:
         return {file for server in self._servers.values() if server.ledger.confirmed for file in server.ledger.files}
 
     @property
-    def counts(self) -> Tally:
+    def counts(self) -> Counts:
         """The figures over all name servers; `packets` counts all segments that were fed."""
-        total = Tally()
+        total = Counts()
         for server in self._servers.values():
             if server.ledger.confirmed:
-                total.add(server.tally)
+                total.add(server.counts)
         total.packets = self._packets
         return total
 
@@ -453,7 +453,7 @@ class Transcript:
                 server.replaced(earlier)
             known = self._flows.handshakes.get(handshake) if segment.interface else None
             if known is not None:  # nearer to the name server, since what it sends is seen there first
-                known[0].tally.sightings += 1
+                known[0].counts.sightings += 1
                 self._flows.also(*known, (client, server.id))
                 server.attempts.forget(client)
             else:

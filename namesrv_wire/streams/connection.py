@@ -1,4 +1,4 @@
-"""One connection to a name server: both directions, what is unanswered, when it was last heard, and its close by the idle limit.
+"""One connection to a name server: both directions, what is unanswered, when it was last active, and its close by the idle limit.
 
 Source: both generations `NettyRemotingServer` (`serverChannelMaxIdleTimeSeconds`, 120 s) and
 `RemotingUtil.closeChannel`: Netty closes a channel that neither sent nor received for the limit.
@@ -37,7 +37,7 @@ Verdict = Literal["idle", "timer", "other"]
 
 
 class Idle:
-    """Open connections of one name server; those whose silence has reached the limit are kept apart, as overdue."""
+    """Open connections of one name server; those whose silence has reached the limit are kept separately, as overdue."""
 
     __slots__ = ("_numbers", "_timers", "given_up", "inactive", "limit_ns", "open", "overdue", "unsigned")
 
@@ -46,7 +46,7 @@ class Idle:
         self.open: dict[str, Connection] = {}
         self.overdue: dict[str, Connection] = {}
         self.given_up: list[Connection] = []
-        """Of these, those of which nothing was heard for long."""
+        """Of these, those that were silent for long."""
         self.inactive: dict[str, Connection] = {}
         """Of these, all that wait for the name server's next activity."""
         self.unsigned: dict[str, Connection] = {}
@@ -60,7 +60,7 @@ class Idle:
         """Return a time before which no silence reaches the limit, and no overdue connection is given up."""
         return self._timers[0][0] if self._timers else NEVER_NS
 
-    def heard(self, connection: Connection, time_ns: int) -> None:
+    def note_activity(self, connection: Connection, time_ns: int) -> None:
         """Note bytes on an open connection: its silence begins anew."""
         connection.last_byte_ns = time_ns
         if connection.idle_ns is not None:
@@ -121,7 +121,7 @@ class Idle:
     def passed(self, time_ns: int) -> list[Connection]:
         """Return the connections whose silence reached the limit before `time_ns`, in that order: they are overdue from now on.
 
-        Overdue ones of which nothing was heard for long are in `given_up` then, in the order in which their silence ended.
+        Overdue ones that were silent for long are in `given_up` then, in the order in which their silence ended.
         """
         passed: list[Connection] = []
         while self.due_ns < time_ns:
@@ -171,7 +171,7 @@ class Idle:
             return False
         return time_ns - max(connection.idle_ns, connection.first_active_ns or time_ns) > LATE_NS
 
-    def judge(self, connection: Connection, time_ns: int, silent_ns: int) -> Verdict:
+    def verdict(self, connection: Connection, time_ns: int, silent_ns: int) -> Verdict:
         """Return what a closing packet at `time_ns` on this connection means.
 
         'idle': the idle handler closes now, maybe late because the process was frozen; 'timer': it closed
@@ -244,7 +244,7 @@ class Pending:
     seq: int
     time_ns: int
     row: FrameRow | None
-    """The event as it stands without an answer: it took effect when it arrived."""
+    """The event without an answer: it took effect when it arrived."""
     question: Values | None
     """What an observed question adds to the row of its answer."""
 
@@ -298,7 +298,7 @@ class Connection:
     taken_ns: int = 0
     """When a byte came for the last time before those of the client that are not acknowledged; 0: all are."""
     lost_ns: int = 0
-    """When a hole in what the name server said was given up last, until an answer to something later comes; 0: there is none."""
+    """When a hole in what the name server sent was given up last, until an answer to something later comes; 0: there is none."""
     client_fin_ns: int | None = None
     closed_ns: int | None = None
     idle_ns: int | None = None
@@ -346,7 +346,7 @@ class Connection:
         """Return whether a segment of the server is a RST of its kernel, which knows of no such connection.
 
         Such a one has no acknowledgement, and the number that the client's last segment asks for: what that brought reached
-        nobody. Of a connection whose beginning was not seen this is told where the server has not said anything else.
+        nobody. Of a connection whose beginning was not seen this holds where the server has not sent anything else.
 
         Source: RFC 9293, 3.10.7.1.
         """
@@ -405,7 +405,7 @@ class Connection:
 
     @property
     def is_silent(self) -> bool:
-        """Whether nobody has said a word since it was opened."""
+        """Whether neither side has sent a byte since it was opened."""
         return self.syn_seq is not None and not (self.from_client.stream.position or self.from_server.stream.position)
 
     def give_up(self) -> None:

@@ -539,7 +539,7 @@ class FrameCutter:
 def plausible_start(data: bytes | bytearray, at: int = 0) -> bool | None:
     """Return whether a frame starts at `at`: length, serialization and a header that decodes.
 
-    None if `data` ends before that can be told.
+    None if `data` ends before that is known.
     """
     start = bytes(data[at : at + 9])
     if len(start) < 8:
@@ -579,8 +579,8 @@ def head_of(data: bytes | bytearray) -> Head | None:
             return None
         code, _, version, opaque, flag = FIXED.unpack_from(data, 8)
     else:
-        said = {name: int(value) for name, value in _NUMBERS.findall(bytes(data[8 : 8 + MAX_RESYNC_HEADER_BYTES]))}
-        code, version, opaque, flag = (said.get(name) for name in (b"code", b"version", b"opaque", b"flag"))
+        numbers = {name: int(value) for name, value in _NUMBERS.findall(bytes(data[8 : 8 + MAX_RESYNC_HEADER_BYTES]))}
+        code, version, opaque, flag = (numbers.get(name) for name in (b"code", b"version", b"opaque", b"flag"))
     if code is None or (flag is None and code not in REQUEST_NAMES):
         return None
     return Head(code, bool(flag and flag & RESPONSE), bool(flag and flag & ONE_WAY), opaque, version)

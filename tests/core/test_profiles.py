@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Question, Registry
-from namesrv_core.asking.answers import answer, refusal_told
+from namesrv_core.asking.answers import answer, refusal_of
 from namesrv_core.history.intervals import Histories, Interval, restored
 from namesrv_core.machine import events
 from namesrv_core.machine.java_map import JavaMap, string_map
@@ -143,4 +143,4 @@ def test_the_order_of_queue_data(release: str, order: str) -> None:
 )
 def test_what_an_answer_says_of_a_refusal(told: tuple[int | None, str | None], why: str | None) -> None:
     """The remark, or the code; without a remark one of a single topic is refused for that."""
-    assert refusal_told(*told) == why
+    assert refusal_of(*told) == why

@@ -11,7 +11,7 @@ import pytest
 from jobs.ask.engine import Answers
 from jobs.conf import PipelineConf
 from jobs.errors import EXIT_INPUT, EXIT_USAGE
-from namesrv_wire.logs.namesrv_log import Told
+from namesrv_wire.logs.namesrv_log import LogConf
 from schemas import bronze, gold
 from schemas.table import Table
 from tests.compare_gold import compare, tables_of
@@ -20,7 +20,7 @@ from tests.night.nights import findings_of, night, nightly, rows
 from tests.places import recorded
 from tests.wire.test_namesrv_log import ADDR, FIVES, FOURS
 
-CONF = PipelineConf(log=Told(ADDR, "UTC"))
+CONF = PipelineConf(log=LogConf(ADDR, "UTC"))
 OUT_OF_ORDER_US = 1_500_000
 """A log and a capture disagree by less about when something was."""
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ungated")]
@@ -108,7 +108,7 @@ def test_a_log_of_a_name_server_that_captures_show_is_left_out(tmp_path: Path) -
     """
     capture, log, broker = piece(tmp_path / "a.pcap", 0, 3_000), tmp_path / "namesrv.log", tmp_path / "broker.log"
     broker.write_text(BROKER, encoding="utf-8")
-    conf = PipelineConf(log=Told("127.0.0.1:9876", "UTC"))
+    conf = PipelineConf(log=LogConf("127.0.0.1:9876", "UTC"))
     night(tmp_path / "alone", capture, conf=conf)
     for lines, others in ((FOURS, [broker]), (FOURS + FOURS.splitlines()[0], [])):
         log.write_text(lines, encoding="utf-8")
@@ -199,7 +199,7 @@ def test_a_log_agrees_with_the_capture(
     tmp_path: Path,
 ) -> None:
     """Whatever the log's night has, the capture's has at the same time: begun, held and ended. How much that is, docs tell."""
-    night(tmp_path / "log", recorded(f"{name}/namesrv.log.gz"), conf=PipelineConf(log=Told(addr, "UTC")))
+    night(tmp_path / "log", recorded(f"{name}/namesrv.log.gz"), conf=PipelineConf(log=LogConf(addr, "UTC")))
     captured: Path = request.getfixturevalue(known).path
     end_us = max(row["valid_from"] for row in rows(captured, gold.TOPIC_QUEUE_HISTORY))
     shown = []

@@ -31,7 +31,7 @@ def test_those_given_up_are_those_that_a_look_at_each_finds() -> None:
         chosen = draw.choice(connections)
         match draw.randrange(3):
             case 0:
-                idle.heard(chosen, now_ns)
+                idle.note_activity(chosen, now_ns)
             case 1:
                 idle.forget(chosen)
                 connections[connections.index(chosen)] = Connection(chosen.client, now_ns, 1, ("f", 1))
@@ -58,7 +58,7 @@ def test_those_that_nobody_acknowledged_are_those_that_a_look_at_each_finds() ->
         if chosen.idle_ns is not None or not draw.randrange(8):
             idle.forget(chosen)
             connections[connections.index(chosen)] = chosen = Connection(chosen.client, now_ns, 1, ("f", 1))
-        idle.heard(chosen, now_ns)
+        idle.note_activity(chosen, now_ns)
         if draw.randrange(2):
             chosen.taken_ns = 0
         elif not chosen.taken_ns:
@@ -72,7 +72,7 @@ def test_many_that_nobody_acknowledged_take_no_longer() -> None:
     began, idle, passed = time.process_time(), Idle(_LIMIT_MS), 0
     for number in range(1, count + 1):
         connection = Connection(f"10.0.0.1:{number}", number * step_ns, 1, ("f", 1))
-        idle.heard(connection, number * step_ns)
+        idle.note_activity(connection, number * step_ns)
         connection.taken_ns = number * step_ns
         if idle.due_ns < number * step_ns:
             passed += len(idle.passed(number * step_ns))

@@ -204,7 +204,7 @@ def test_equal_lines_but_for_their_own_values_share_what_they_say() -> None:
     lines = [line_of(row, topics.get(row.values.get("topic_config_digest"))).encode() for row in kept]
     later = [line.replace(b'"time":"20', b'"time":"21') for line in lines]
     assert_read_alike([*lines, *later])
-    first, again = ([r.said for r in block_of(some).rows if isinstance(r, FrameRow)] for some in (lines, later))
+    first, again = ([r.columns for r in block_of(some).rows if isinstance(r, FrameRow)] for some in (lines, later))
     assert len(first) == len(lines)
     assert all(one is other for one, other in zip(first, again, strict=True))
 

@@ -17,7 +17,7 @@ from namesrv_core.replay.loop import TimedEvent, replay
 from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import MAX_NOTED, STEP_BACK_US, Lateness
 from namesrv_wire.logs.event_log import SCHEMA
-from namesrv_wire.rows import AnyRow, Tally
+from namesrv_wire.rows import AnyRow, Counts
 from schemas import codec
 from tests.examples import examples
 from tests.wire.counted import read_event_log
@@ -60,13 +60,13 @@ def random_log(rng: random.Random, count: int) -> list[Line]:
 
 def judged(files: list[list[Line]], folder: Path, lateness: Lateness) -> tuple[list[AnyRow], int]:
     """Return the rows of event logs, judged, and how many lines there were."""
-    rows, tally = [], Tally()
+    rows, counts = [], Counts()
     for number, lines in enumerate(files):
         path = folder / f"{number}.jsonl"
         path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         lateness.begin_file()
-        rows += [lateness.judged(row) for row in read_event_log(path, tally)]
-    return rows, tally.frames
+        rows += [lateness.checked(row) for row in read_event_log(path, counts)]
+    return rows, counts.frames
 
 
 def states_of(rows: list[AnyRow]) -> list[str]:

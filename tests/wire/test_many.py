@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from namesrv_wire.packets.segments import Segment
-from namesrv_wire.rows import Tally
+from namesrv_wire.rows import Counts
 from namesrv_wire.servers.transcript import Transcript
 from tests.wire.counted import accounted
 from tests.wire.forge import MS_NS, NAMESRV, Talk, of_table, request, response, rows_of
@@ -42,7 +42,7 @@ def frames(count: int, *, answered: bool) -> Iterator[Segment]:
         yield from (talk.answer(response(opaque)) if answered else talk).segments
 
 
-def peak_of(segments: Iterable[Segment]) -> tuple[int, Tally]:
+def peak_of(segments: Iterable[Segment]) -> tuple[int, Counts]:
     """Return the most memory that reading takes beyond what it gives out, and what was met."""
     transcript = Transcript(namesrv=[NAMESRV])
     tracemalloc.start()

@@ -21,12 +21,12 @@ from namesrv_core.replay.loop import take
 from namesrv_wire.errors import CaptureError, DecodeError
 from namesrv_wire.logs.event_log import Block
 from namesrv_wire.logs.log_lines import logged
-from namesrv_wire.logs.namesrv_log import OTHER_LINES, Told, is_fact, read_log, zone_of
+from namesrv_wire.logs.namesrv_log import OTHER_LINES, LogConf, is_fact, read_log, zone_of
 from namesrv_wire.rows import AnyRow
 from schemas.codec import event_of
 
 ADDR = "10.0.0.1:9876"
-TOLD = Told(ADDR, "UTC")
+TOLD = LogConf(ADDR, "UTC")
 QD = "QueueData [brokerName=broker-a, readQueueNums=8, writeQueueNums=8, perm={}, topicSysFlag=0]"
 FOURS = f"""\
 2026-11-21 08:54:27.275 INFO main - rocketmqHome=/opt/rocketmq
@@ -61,7 +61,7 @@ FIVES = f"""\
 
 
 def read(
-    folder: Path, text: str | bytes, told: Told = TOLD, name: str = "namesrv.log"
+    folder: Path, text: str | bytes, told: LogConf = TOLD, name: str = "namesrv.log"
 ) -> tuple[list[AnyRow], list[int]]:
     """Return the rows of a log, and how many lines say something, others do not, and belong to an event of an earlier one."""
     path = folder / name
@@ -229,13 +229,13 @@ def test_the_hour_that_comes_twice(tmp_path: Path) -> None:
     text = "".join(
         WIPE.format(time) for time in ("01:59:00", "02:30:00", "02:59:59", "02:00:01", "02:59:00", "03:00:00")
     )
-    rows = [row for row in read(tmp_path, text, Told(ADDR, "Europe/Berlin"))[0] if row.table == "admin_events"]
+    rows = [row for row in read(tmp_path, text, LogConf(ADDR, "Europe/Berlin"))[0] if row.table == "admin_events"]
     hours = [row.values["effect_time"] // 60_000_000 % 1_440 for row in rows]
     assert hours == [-1 % 1_440, 30, 59, 60, 119, 120]
-    rows, _ = read(tmp_path, WIPE.format("02:30:00"), Told(ADDR, "Europe/Berlin"))
+    rows, _ = read(tmp_path, WIPE.format("02:30:00"), LogConf(ADDR, "Europe/Berlin"))
     assert [row.table for row in rows] == ["quarantine"]
     assert "twice" in rows[0].values["detail"]
-    rows, _ = read(tmp_path, WIPE.format("02:30:00").replace("10-25", "03-29"), Told(ADDR, "Europe/Berlin"))
+    rows, _ = read(tmp_path, WIPE.format("02:30:00").replace("10-25", "03-29"), LogConf(ADDR, "Europe/Berlin"))
     assert [row.table for row in rows] == ["quarantine"]
     assert "another time zone" in rows[0].values["detail"]
 

@@ -180,7 +180,7 @@ def test_two_name_servers_in_one_capture() -> None:
     transcript = Transcript()
     rows = rows_of(merged(one, two), transcript)
     assert {row["namesrv_id"] for row in of_table(rows, "route_observations")} == {NAMESRV, other}
-    assert {name: server.tally.frames for name, server in transcript._servers.items()} == {NAMESRV: 2, other: 2}
+    assert {name: server.counts.frames for name, server in transcript._servers.items()} == {NAMESRV: 2, other: 2}
 
 
 def test_foreign_traffic_gives_no_rows() -> None:
