@@ -51,7 +51,7 @@ _NEVER: Final = 1 << 63
 # -- facts that each address shows by itself ---------------------------------------------------------------------------
 
 
-def told_once(
+def new_kinds(
     facts: Sequence[Mapping[str, Any]], answered: Mapping[str, Sequence[int]], *, is_up: bool | None
 ) -> dict[str, str]:
     """Return the new kinds of facts by event id, for facts whose kind must change to hold for the whole name server.
@@ -182,7 +182,7 @@ class Addresses:
         if several and (days or changed):
             for day in sorted({*days, *changed}):
                 _place(self._warehouse, several, day)
-            changed |= _told_once(self._warehouse, several, min({*days, *changed}))
+            changed |= _count_once(self._warehouse, several, min({*days, *changed}))
         if self._rows != self._stored:
             rows = [
                 {**row, "ingest_run": row.get("ingest_run") or self._warehouse.run_id} for row in self._rows.values()
@@ -218,7 +218,7 @@ class Addresses:
         return changed
 
 
-def _told_once(warehouse: Warehouse, names: Collection[str], first: dt.date) -> set[dt.date]:
+def _count_once(warehouse: Warehouse, names: Collection[str], first: dt.date) -> set[dt.date]:
     """Count each fact since `first` about the life of name servers with several addresses once; return the changed days."""
     is_life = pc.field("kind").isin([*_LIFE, *(f"address_{kind}" for kind in _LIFE)])
     columns = ["namesrv_id", "namesrv_addr", "seq", "event_id", "kind", "properties", "day"]
@@ -228,13 +228,13 @@ def _told_once(warehouse: Warehouse, names: Collection[str], first: dt.date) -> 
         facts = sorted(rows_of(warehouse.rows(bronze.NAMESRV_EVENTS, None, columns, own)), key=itemgetter("seq"))
         lives = [fact["kind"] for fact in facts if fact["day"] < first and fact["kind"] in _LIFE[:3]]
         fresh = [fact for fact in facts if fact["day"] >= first]
-        told = {fact["day"] for fact in fresh if "stop" in fact["kind"] or "gap" in fact["kind"]}
+        stopped = {fact["day"] for fact in fresh if "stop" in fact["kind"] or "gap" in fact["kind"]}
         answered = dict[str, list[int]]()  # positions of answers on these days, by address
-        for table in (bronze.ROUTE_OBSERVATIONS, bronze.HEARTBEATS, bronze.REGISTRATIONS) if told else ():
+        for table in (bronze.ROUTE_OBSERVATIONS, bronze.HEARTBEATS, bronze.REGISTRATIONS) if stopped else ():
             of_days = {
                 file.day
                 for file in warehouse.files(table)
-                if file.day is not None and min(told) <= file.day <= max(told) + dt.timedelta(days=1)
+                if file.day is not None and min(stopped) <= file.day <= max(stopped) + dt.timedelta(days=1)
             }
             is_answer = (pc.field("namesrv_id") == name) & pc.field("response_code").is_valid()
             rows = warehouse.rows(table, of_days, ["namesrv_addr", "seq"], is_answer)
@@ -242,7 +242,7 @@ def _told_once(warehouse: Warehouse, names: Collection[str], first: dt.date) -> 
                 of_address = rows.filter(pc.field("namesrv_addr") == address)
                 answered.setdefault(address, []).extend(of_address["seq"].to_pylist())
         answered = {address: sorted(seqs) for address, seqs in answered.items()}
-        kinds = told_once(fresh, answered, is_up=lives[-1] != "stopped" if lives else None)
+        kinds = new_kinds(fresh, answered, is_up=lives[-1] != "stopped" if lives else None)
         changed = {fact["day"] for fact in fresh if fact["event_id"] in kinds}
         _set(warehouse, bronze.NAMESRV_EVENTS, warehouse.files(bronze.NAMESRV_EVENTS, changed), "kind", kinds)
         days |= changed
@@ -251,9 +251,9 @@ def _told_once(warehouse: Warehouse, names: Collection[str], first: dt.date) -> 
 
 def note_renamed(warehouse: Warehouse, addresses: Addresses, days: Collection[dt.date]) -> None:
     """Note in `sources` that rows of `days` have new ids although no file was read, so that these days are replayed."""
-    said = f"{warehouse.run_id} {sorted(addresses.namesrv_of.items())}"
+    text = f"{warehouse.run_id} {sorted(addresses.namesrv_of.items())}"
     row = {
-        "content_sha256": hashlib.sha256(said.encode()).hexdigest(),
+        "content_sha256": hashlib.sha256(text.encode()).hexdigest(),
         "source_file": "addresses",
         "kind": "addresses",
         "bytes": 0,
@@ -361,13 +361,13 @@ _READ_APART = "; read apart from what came "
 
 def _left_of(gap: Mapping[str, Any], seen: list[int], taken: set[tuple[str, int]]) -> list[dict[str, Any]]:
     """Return the rows for what is left of a gap, at positions not in `taken`, and add these to it."""
-    rows, edges, said = [], (gap["seq"], _until_ns(gap)), gap["evidence"].partition(_READ_APART)[2]
+    rows, edges, sides = [], (gap["seq"], _until_ns(gap)), gap["evidence"].partition(_READ_APART)[2]
     for begin, end in pairwise([edges[0], *seen, edges[1]]):
         # An end that an event gave it, now or in an earlier night: whatever the nights, what is left is the same.
         at_event = [
             side
             for side, is_inner in (("before", begin != edges[0]), ("after", end != edges[1]))
-            if is_inner or side in said
+            if is_inner or side in sides
         ]
         if end - begin <= (_SHORTEST_NS if len(at_event) == 2 else RECORDING_GAP_NS):
             continue
@@ -539,8 +539,8 @@ def _refused(warehouse: Warehouse, staging: Staging, files: Sequence[ReadSource]
         elif 2 * count > frames:
             row["verdict"] = bronze.UNREAD
             if row["error"] is None:
-                row["error"] = said = found.told(source.path.name, frames)
-                result.errors.append(said)
+                row["error"] = text = found.described(source.path.name, frames)
+                result.errors.append(text)
     return wrong
 
 

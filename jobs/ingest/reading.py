@@ -33,7 +33,7 @@ from schemas import bronze
 class Part(NamedTuple):
     """Work of one task: the lines of a file that begin from `start` up to `stop`.
 
-    The task writes its rows into files whose names begin with `name`. `told`: set for a name server's own log, which is one part.
+    The task writes its rows into files whose names begin with `name`. `log`: set for a name server's own log, which is one part.
     """
 
     path: Path
@@ -41,12 +41,12 @@ class Part(NamedTuple):
     stop: int | None
     name: str
     run: Run
-    told: LogConf | None = None
+    log: LogConf | None = None
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks of the part."""
-        if self.told is not None:
-            return read_log(self.path, self.told)
+        if self.log is not None:
+            return read_log(self.path, self.log)
         return read_blocks(self.path, self.start, self.stop)
 
 
@@ -84,7 +84,7 @@ def _written(part: Part, name: str, block: Block) -> ReadBlock:
     rows = Collector(part.run, f"{name}-")
     rows.reserve(block.count)
     for row in block.rows:
-        if isinstance(row, FrameRow) and part.told is None:
+        if isinstance(row, FrameRow) and part.log is None:
             known.append(row)
             met[row.namesrv_id].append(row.effect_us)
             continue
@@ -110,7 +110,7 @@ def _written(part: Part, name: str, block: Block) -> ReadBlock:
 
 def _is_part(row: AnyRow, part: Part) -> bool:
     """Return whether a row has no line of its own: a topic table belongs to its registration's, a fact about a log to none."""
-    return row.table == bronze.TOPIC_CONFIGS_TABLE.name or (part.told is not None and is_fact(row))
+    return row.table == bronze.TOPIC_CONFIGS_TABLE.name or (part.log is not None and is_fact(row))
 
 
 def _number(row: AnyRow, block: Block) -> int:
@@ -171,14 +171,14 @@ class Reading:
 
     def _beside_captures(self, logs: Sequence[Source]) -> Iterator[ReadSource]:
         """Read a name server's own logs, unless captures show it: they show more, and for a log silence does not end a lease."""
-        told, namesrv_of = self._warehouse.conf.log, self._staging.run.namesrv_of
+        log, namesrv_of = self._warehouse.conf.log, self._staging.run.namesrv_of
         streams = [*self.open_streams, *rows_of(self._warehouse.rows(bronze.OPEN_STREAMS, columns=["namesrv_addr"]))]
         captured = {namesrv_of.get(row["namesrv_addr"], row["namesrv_addr"]) for row in streams} if logs else set()
-        if told is None or namesrv_of.get(told.namesrv_id, told.namesrv_id) not in captured:
+        if log is None or namesrv_of.get(log.namesrv_id, log.namesrv_id) not in captured:
             yield from self._read_logs(logs)
             return
         for source in logs:
-            self.foreign[source.sha256] = f"{source.path.name}: not read, since captures show more of {told.namesrv_id}"
+            self.foreign[source.sha256] = f"{source.path.name}: not read, since captures show more of {log.namesrv_id}"
             yield ReadSource(source, source.row(), range(self._staging.count + 1, self._staging.count + 1))
 
     # -- captures ------------------------------------------------------------------------------------------------------
@@ -251,10 +251,10 @@ class Reading:
 
     def _read_logs(self, sources: Sequence[Source]) -> Iterator[ReadSource]:
         """Read event logs in parts, by tasks; yield the accepted ones."""
-        parts, run, told = list[Part](), self._staging.run, self._warehouse.conf.log or NO_LOG_CONF
+        parts, run, log = list[Part](), self._staging.run, self._warehouse.conf.log or NO_LOG_CONF
         for number, source in enumerate(sources):
             if source.kind != "event_log":
-                parts.append(Part(source.path, 0, None, f"log-{number}", run, told))
+                parts.append(Part(source.path, 0, None, f"log-{number}", run, log))
                 continue
             # Each block of an uncompressed event log is a part.
             size = 0 if is_compressed(source.path) else source.bytes

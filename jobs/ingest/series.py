@@ -35,9 +35,9 @@ from namesrv_wire.packets.segments import (
     SYN,
     CaptureStats,
     Segment,
+    described,
     read_capture,
     read_segments,
-    told,
 )
 from namesrv_wire.rows import FRAME_TABLES, REVOKED, AnyRow, Counts, FrameRow, Row, Values, gap_until, quarantine_row
 from namesrv_wire.servers.transcript import Transcript
@@ -55,15 +55,15 @@ _NEAR = 64 << 20
 """Within this many bytes of its known place a connection counts as the same; the port's next connection begins anywhere."""
 
 
-class Bearing(Enum):
-    """Order of a capture and what was read. AGAIN: it begins with packets that were read, and goes on. EARLIER: it comes before.
+class Order(Enum):
+    """Order of a capture and what was read. OVERLAPS: it begins with packets that were read, and goes on. EARLIER: it comes before.
 
     BETWEEN: earlier, too, with connections read before or after it: packets at times that were read are repeats.
     STEPPED: its connections show that it was recorded after (or before) what was read, but its times show the opposite.
     """
 
-    BEHIND = "behind"
-    AGAIN = "again"
+    AFTER = "after"
+    OVERLAPS = "overlaps"
     EARLIER = "earlier"
     BETWEEN = "between"
     STEPPED = "stepped"
@@ -92,14 +92,14 @@ def beginnings(peeked: Sequence[Segment]) -> dict[tuple[str, str], Stream]:
     return found
 
 
-def bearing_of(
+def order_of(
     peeked: Sequence[Segment],
     transcript: Transcript,
     read: Sequence[tuple[int, int]],
     path: Path | None = None,
     begun: Mapping[tuple[str, str], Stream] | None = None,
     vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS,
-) -> Bearing:
+) -> Order:
     """Return the position of a capture relative to what `transcript` was fed, by its first segments, or by the whole file `path`.
 
     `read`: begin and end of each capture that was read; `begun`: streams at the beginning of these captures.
@@ -110,33 +110,33 @@ def bearing_of(
     """
     last_ns = transcript.last_time_ns()
     if not any(end in last_ns for segment in peeked for end in (segment.src, segment.dst)):
-        return Bearing.BEHIND
+        return Order.AFTER
     early = next((segment for segment in peeked if segment.time_ns < until_ns(segment, last_ns)), None)
     found = _places(peeked, transcript, begun or {}, is_early=early is not None)
-    is_plain = early is None and found[Bearing.BEHIND] > 0 == found[Bearing.EARLIER]
+    is_plain = early is None and found[Order.AFTER] > 0 == found[Order.EARLIER]
     if not is_plain and path is not None and len(peeked) == _PEEKED_PACKETS:
         recorded = UntilItStops(read_capture(path, None, vxlan_ports))
         found = _places(recorded, transcript, begun or {}, is_early=early is not None)
-    behind, again, before = (found[kind] for kind in (Bearing.BEHIND, Bearing.AGAIN, Bearing.EARLIER))
+    behind, again, before = (found[kind] for kind in (Order.AFTER, Order.OVERLAPS, Order.EARLIER))
     if early is None:
-        return Bearing.STEPPED if before > behind + again else Bearing.BEHIND
+        return Order.STEPPED if before > behind + again else Order.AFTER
     first_ns = peeked[0].time_ns
     is_read = any(first <= first_ns <= last for first, last in read)
     if behind and behind >= again + before:
-        return Bearing.STEPPED if first_ns < min((first for first, _ in read), default=0) else Bearing.BEHIND
+        return Order.STEPPED if first_ns < min((first for first, _ in read), default=0) else Order.AFTER
     if before > again and is_read:
-        return Bearing.STEPPED
+        return Order.STEPPED
     until = first_ns  # up to here everything was read from its begin on; a late capture may fill a hole after it
     for first, last in sorted(read):
         until = max(until, last) if first <= until + BEAT_NS else until
     if again and is_read and until >= max(last for _, last in read):
-        return Bearing.AGAIN
-    return Bearing.BETWEEN if read and again + before else Bearing.EARLIER
+        return Order.OVERLAPS
+    return Order.BETWEEN if read and again + before else Order.EARLIER
 
 
 def _places(
     segments: Iterable[Segment], transcript: Transcript, begun: Mapping[tuple[str, str], Stream], *, is_early: bool
-) -> Counter[Bearing]:
+) -> Counter[Order]:
     """Return how many directions of known connections are after, within, or before their known bytes.
 
     If a capture `is_early`, a direction that goes on at a later time than its last does not count: it may have ended between.
@@ -154,7 +154,7 @@ def _places(
             first.setdefault(flow, place[:2])
             reached[flow] = max(reached.get(flow, place[:2]), (place[0] + size, place[1] + size))
     return Counter(
-        Bearing.BEHIND if begin[1] >= 0 else Bearing.EARLIER if begin[0] < 0 and reached[flow][1] < 0 else Bearing.AGAIN
+        Order.AFTER if begin[1] >= 0 else Order.EARLIER if begin[0] < 0 and reached[flow][1] < 0 else Order.OVERLAPS
         for flow, begin in first.items()
     )
 
@@ -227,12 +227,12 @@ def series_in(sources: Sequence[Source], run: Run, before: Before) -> list[Serie
     """Return the series of captures, which are in order of time.
 
     Files of one folder with equal headers, and equal matches of the configured pattern in their names, are a series. Series whose
-    first packets show the same name server are joined, because only packets can tell what both have recorded.
+    first packets show the same name server are joined, because only packets can show what both have recorded.
     """
 
     def point(source: Source) -> tuple[str, str, str]:
-        told = re.search(before.conf.series, source.path.name)
-        return str(source.path.parent), source.header, told[0] if told else ""
+        matched = re.search(before.conf.series, source.path.name)
+        return str(source.path.parent), source.header, matched[0] if matched else ""
 
     points = [list(some) for _, some in groupby(sorted(sources, key=point), key=point)]
     if len(points) > 1:
@@ -356,20 +356,20 @@ class _Reader:
         covered = self._covered(source, peeked)
         peeked = [segment for segment in peeked if covered.isdisjoint((segment.src, segment.dst))]
         endpoints = {end for segment in peeked for end in (segment.src, segment.dst)}
-        bearing = bearing_of(peeked, self._transcript, self._ranges, source.path, self._begun, vxlan_ports)
-        is_apart = bearing in (Bearing.EARLIER, Bearing.BETWEEN, Bearing.STEPPED)
-        transcript = self._earlier if is_apart else self._transcript
+        order = order_of(peeked, self._transcript, self._ranges, source.path, self._begun, vxlan_ports)
+        is_earlier = order in (Order.EARLIER, Order.BETWEEN, Order.STEPPED)
+        transcript = self._earlier if is_earlier else self._transcript
         last_ns = self._transcript.last_time_ns()
-        if bearing is Bearing.STEPPED:
+        if order is Order.STEPPED:
             # It was recorded before or after the other one, so it shows nothing about the times that the other one covers.
             later = [first for first, last in self._ranges if last >= source.first_time_ns]
             if later:
                 self._earlier.taken(endpoints & last_ns.keys(), min(later), max(last_ns.values()))
-        if self._held and (transcript is not self._held_of or bearing is Bearing.AGAIN):
+        if self._held and (transcript is not self._held_of or order is Order.OVERLAPS):
             self._feed_held()
         self._held_of = transcript
-        row = self._read_capture(source, self._known(bearing, last_ns, covered), following_ns)
-        if bearing is Bearing.STEPPED:
+        row = self._read_capture(source, self._known(order, last_ns, covered), following_ns)
+        if order is Order.STEPPED:
             # The clock went back between this capture and what was read: the one with the earlier times was recorded later.
             first_ns = min(first for first, _ in self._ranges)
             is_later = source.first_time_ns < first_ns
@@ -382,9 +382,9 @@ class _Reader:
             if not covered:
                 self._ranges.append((source.first_time_ns, self._ends[source.path]))
         if covered:
-            count, told_of = self._again.get(name, 0), " and ".join(sorted(covered))
+            count, namesrvs = self._again.get(name, 0), " and ".join(sorted(covered))
             self._found.left_out.append(
-                f"{name}: {count:,} packets of {told_of}: another capture of that time shows more of its clients"
+                f"{name}: {count:,} packets of {namesrvs}: another capture of that time shows more of its clients"
             )
         return row
 
@@ -432,14 +432,14 @@ class _Reader:
             self._add(self._held_of, self._held_of.feed([segment for segment, _ in some], name))
 
     def _known(
-        self, bearing: Bearing, read_until: Mapping[str, int], covered: frozenset[str]
+        self, order: Order, read_until: Mapping[str, int], covered: frozenset[str]
     ) -> Callable[[Segment], bool] | None:
         """Return a test for segments that were read before, or that another capture covers; None if there are none."""
         if covered:
             return lambda segment: not covered.isdisjoint((segment.src, segment.dst))
-        if bearing is Bearing.AGAIN:
+        if order is Order.OVERLAPS:
             return lambda segment: segment.time_ns < until_ns(segment, read_until)
-        if bearing is Bearing.BETWEEN:
+        if order is Order.BETWEEN:
             ranges = list(self._ranges)  # their ends are rounded to microseconds
             return lambda segment: any(first <= segment.time_ns < last + NS_PER_US for first, last in ranges)
         return None
@@ -538,7 +538,7 @@ class _Reader:
     def _without_misdated(self, segments: list[Segment], name: str) -> list[Segment]:
         """Return the segments at times at which something can have been recorded: since 2000, up to the reader's own clock.
 
-        One quarantine row stands for a run of others: a capture with a wrong clock may have millions.
+        A run of others becomes one quarantine row: a capture with a wrong clock may have millions.
         """
         until_us = self._before.until_us
         last_ns = END_NS if until_us is None else until_us * NS_PER_US
@@ -547,11 +547,11 @@ class _Reader:
             return segments
         kept = list[Segment]()
         for side, some in groupby(segments, key=lambda one: (one.time_ns > last_ns) - (one.time_ns < FIRST_NS)):
-            stretch = list(some)
+            group = list(some)
             if not side:
-                kept += stretch
+                kept += group
                 continue
-            first, size = stretch[0], len(stretch)
+            first, size = group[0], len(group)
             reason = Reason.AHEAD_OF_CLOCK if side > 0 else Reason.TOO_LATE
             self._misdated[reason] += size
             us = first.time_ns // NS_PER_US
@@ -585,8 +585,8 @@ class _Reader:
             if is_beginning and self._before.known_from.get(values["namesrv_id"], values["seq"]) < values["seq"]:
                 # Traffic across this edge was read in two parts.
                 until = gap_until(values["seq"], values["seq"] + NS_PER_MS)
-                told = {"kind": "recording_gap", "properties": until, "evidence": "what came before was read before"}
-                row = Row(row.table, {**values, **told})  # noqa: PLW2901
+                gap = {"kind": "recording_gap", "properties": until, "evidence": "what came before was read before"}
+                row = Row(row.table, {**values, **gap})  # noqa: PLW2901
             is_frame = row.table in FRAME_TABLES and values.get("event_id") not in counted
             checked = self._lateness.checked(row, in_order=False)
             self._rows.add(checked, frame=number if is_frame else None)
@@ -601,12 +601,12 @@ class _Reader:
         stats, name = self._stats[source.path.name], source.path.name
         has_namesrv = name in self._transcript.files() | self._earlier.files() | self._again.keys()
         if stats.left_out:
-            self._found.left_out.append(f"{name}: of {stats.packets:,} packets {told(stats.left_out)}")
+            self._found.left_out.append(f"{name}: of {stats.packets:,} packets {described(stats.left_out)}")
         ports = {_NAMESRV_PORT, *(int(end.rpartition(":")[2]) for end in self._transcript.last_time_ns())}
         hidden = {one for one in stats.left_out if one.may_hide and (not one.port or one.port in ports)}
         error = None
         if not has_namesrv and stats.packets:
-            others = f": {told(stats.left_out)}" if stats.left_out else ""
+            others = f": {described(stats.left_out)}" if stats.left_out else ""
             error = f"none of its {stats.packets:,} packets is of a name server{others}"
             if stats.segments:
                 error += f"; of its {stats.segments:,} TCP segments none show a request and its answer: "
@@ -614,7 +614,7 @@ class _Reader:
             self._found.unused.add(source.sha256)
         elif hidden:
             whole = {one: count for one, count in stats.left_out.items() if one.what in {each.what for each in hidden}}
-            error = f"of its {stats.packets:,} packets some were not read: {told(whole)}"
+            error = f"of its {stats.packets:,} packets some were not read: {described(whole)}"
             if any(one.port for one in hidden):  # a setting in conf/ can help: report it until the file is read
                 row["verdict"] = bronze.UNREAD
                 error += f". Add the port there, forget the file (`refused --forget {name}`), and give it again"

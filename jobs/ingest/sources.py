@@ -267,10 +267,10 @@ def _objects(url: str, warehouse: str) -> dict[Path, str | None]:
 
 def _fingerprint(path: Path) -> str | None:
     try:
-        said = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return _fingerprint_of(str(path.absolute()), said.st_size, said.st_mtime_ns)
+    return _fingerprint_of(str(path.absolute()), stat.st_size, stat.st_mtime_ns)
 
 
 def _fingerprint_of(name: str, size: int, changed_ns: int) -> str | None:
@@ -440,7 +440,7 @@ class Quarantined:
             self.first = line + other.first[0], other.first[1]
         self.counts.update(other.counts)
 
-    def told(self, name: str, frames: int) -> str:
+    def described(self, name: str, frames: int) -> str:
         """Return in words how many of a file's frames or lines these are."""
         shown = ", ".join(f"{reason} {of:,}" for reason, of in sorted(self.counts.items()))
         offset, detail = self.first
@@ -455,4 +455,4 @@ class Quarantined:
         if count <= conf.quarantine_share_max * frames or count <= conf.quarantine_frames_min:
             return None
         limits = f"more than {conf.quarantine_share_max:.1%} and {conf.quarantine_frames_min:,}"
-        return f"{self.told(name, frames)}: refused, since that is {limits} (conf: ingest.quarantine_share_max)"
+        return f"{self.described(name, frames)}: refused, since that is {limits} (conf: ingest.quarantine_share_max)"

@@ -208,7 +208,7 @@ def as_staged(rows: pa.RecordBatch, namesrv_of: Mapping[str, str]) -> pa.RecordB
 def columns_of(rows: Sequence[FrameRow], table: Table, **other: Any) -> pa.RecordBatch:
     """Return rows of one table as a batch of `staged_schema`; `other`: further columns, or a single value for a column."""
     columns = zip(*rows, strict=True)
-    _, namesrv, seq, ids, received, effect, channel, proxied, files, offsets, said, answered, asked, nth, given = (
+    _, namesrv, seq, ids, received, effect, channel, proxied, files, offsets, requested, answered, asked, nth, given = (
         columns
     )
     at_us = np.array(effect, np.int64)
@@ -230,7 +230,7 @@ def columns_of(rows: Sequence[FrameRow], table: Table, **other: Any) -> pa.Recor
         **other,
     }
     shared = []  # equal ones are one object: distinct ones with their names, and an index for each row
-    for values in (answered, said):  # the columns of the answer go before those of the request
+    for values in (answered, requested):  # the columns of the answer go before those of the request
         distinct = {id(each): each for each in values}
         numbers = {key: number for number, key in enumerate(distinct)}
         which = np.fromiter((numbers[id(each)] for each in values), np.int32, len(rows))
@@ -352,7 +352,7 @@ class Staging(Collector):
     def settle(self, name: str, on_day: dt.date | None = None, *, placed: bool = False) -> None:
         """End the collecting of a table's rows. `kept_<name>` then has each key once, with the row that was added last.
 
-        That row stands for all copies: `_frames` is their number of frames and lines. `on_day`: the day of all rows. `placed`: also
+        That row counts for all copies: `_frames` is their number of frames and lines. `on_day`: the day of all rows. `placed`: also
         keep the columns of each row's position.
         """
         self._on_day[name] = on_day
@@ -366,8 +366,8 @@ class Staging(Collector):
             pa.schema([schema.field(column) for column in wanted]),
             (batch for rows in self._rows(name, wanted) for batch in rows.select(wanted).to_batches()),
         )
-        said = "* REPLACE (namesrv_id::VARCHAR AS namesrv_id)" if "namesrv_id" in of_last else "*"
-        self.ask(f"CREATE OR REPLACE TABLE staged AS SELECT {said} FROM given", given=given)
+        fields = "* REPLACE (namesrv_id::VARCHAR AS namesrv_id)" if "namesrv_id" in of_last else "*"
+        self.ask(f"CREATE OR REPLACE TABLE staged AS SELECT {fields} FROM given", given=given)
         [[are_several]] = self.ask(f"SELECT count(*) <> count(DISTINCT hash({key})) FROM staged").to_pydict().values()
         if not are_several:
             self.ask(f"ALTER TABLE staged RENAME TO own_{name}")
@@ -534,7 +534,7 @@ INSERT INTO outcomes SELECT _n, _frames,
        CASE WHEN _is_refused THEN 'refused' WHEN known_key IS NULL THEN 'new'
             WHEN _seq_is_given AND known_content <> {content} THEN 'changed' ELSE 'known' END AS outcome,
        {day}, known_day, CASE WHEN outcome = 'changed' THEN {key} END
-FROM judged LEFT JOIN (SELECT DISTINCT ON (known_key) * FROM known) ON known_key = {key}
+FROM checked LEFT JOIN (SELECT DISTINCT ON (known_key) * FROM known) ON known_key = {key}
 """
 _COUNTED = """
 SELECT coalesce(count_if(outcome = 'new' AND frames > 0), 0)::BIGINT AS new,
@@ -582,7 +582,7 @@ def _write_new(warehouse: Warehouse, staging: Staging, table: Table) -> Values:
     def wanted() -> Iterator[pa.Table]:
         for rows in staging.rows(table.name):
             is_refused = _refused(staging, table, rows) if has_rules else pa.repeat(False, len(rows))
-            staging.ask(outcomes, judged=rows.append_column("_is_refused", is_refused))
+            staging.ask(outcomes, checked=rows.append_column("_is_refused", is_refused))
             yield staging.of_batch(rows, "SELECT _n, _n FROM outcomes WHERE outcome IN ('new', 'changed')")[0]
 
     # Each file has rows of one day, in order.
@@ -613,9 +613,9 @@ def _refused(staging: Staging, table: Table, rows: pa.Table) -> pa.Array:
     for row in rows.append_column("_broken", broken).filter(is_refused).to_pylist():
         # The address as it was met: which name server it belongs to may become known later.
         met = {**row, "namesrv_id": row["namesrv_addr"]}
-        said = {name: met[name] for name in table.column_names if name not in _FILLED_IN}
+        columns = {name: met[name] for name in table.column_names if name not in _FILLED_IN}
         piece = json.dumps(
-            _without_nulls(said),
+            _without_nulls(columns),
             ensure_ascii=False,
             separators=(",", ":"),
             default=lambda at: f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z",

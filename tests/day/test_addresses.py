@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.ingest.ingest import PLACED, own_positions, told_once
+from jobs.ingest.ingest import PLACED, new_kinds, own_positions
 from namesrv_day.findings import ENOUGH, HEARD_AT, REGISTERED, SHARED_FLIPS, TOLD, suspected
 from tests.situations import Language, Situation
 
@@ -103,7 +103,7 @@ def test_what_several_addresses_show_is_said_once(case: Situation) -> None:
     facts, answered = case.rows["facts"], dict(case.rows["answered"])
     is_up = True if "up" in case.rows else None
     for given in (facts, [{**one, "kind": kind} for one, kind in zip(facts, case.found, strict=True)]):
-        changed = told_once(given, answered, is_up=is_up)
+        changed = new_kinds(given, answered, is_up=is_up)
         assert [changed.get(one["event_id"], one["kind"]) for one in given] == case.found
 
 

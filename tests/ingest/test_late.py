@@ -11,7 +11,7 @@ import pytest
 
 from jobs.conf import PipelineConf
 from jobs.errors import ClockError
-from jobs.ingest.series import Bearing, bearing_of, peek
+from jobs.ingest.series import Order, order_of, peek
 from namesrv_wire.errors import END_NS
 from namesrv_wire.packets.segments import read_capture
 from namesrv_wire.servers.transcript import Transcript
@@ -155,12 +155,12 @@ def test_a_capture_that_goes_back_is_read_by_itself(tmp_path: Path) -> None:
     paths = [piece(tmp_path / f"{number}.pcap", first, last) for number, (first, last) in enumerate(ends)]
     transcript = Transcript()
     segments = list(read_capture(paths[0]))
-    assert bearing_of(peek(paths[0]), transcript, []) is Bearing.BEHIND
+    assert order_of(peek(paths[0]), transcript, []) is Order.AFTER
     transcript.feed(segments, "0.pcap")
     read = [(segments[0].time_ns, segments[-1].time_ns)]
-    bearings = [bearing_of(peek(path), transcript, read) for path in paths]
-    assert bearings == [Bearing.AGAIN, Bearing.BEHIND, Bearing.BEHIND]
-    assert bearing_of(peek(paths[0]), transcript, []) is Bearing.EARLIER
+    orders = [order_of(peek(path), transcript, read) for path in paths]
+    assert orders == [Order.OVERLAPS, Order.AFTER, Order.AFTER]
+    assert order_of(peek(paths[0]), transcript, []) is Order.EARLIER
     for path in paths:
         read_in(tmp_path / "w", path)
     answers = stored(tmp_path / "w", "route_observations", "seq", "effect_time", "source_file")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from jobs.ingest.series import Bearing
+from jobs.ingest.series import Order
 from namesrv_wire.logs.event_log import Block, read_blocks
 from schemas import bronze
 from tests.ingest.given import BEAT, Content, at, content, piece, read_in, stored, write
@@ -132,7 +132,7 @@ def test_a_file_that_changes_while_it_is_read_does_not_count_as_read(
 
     def changed(*_: object) -> object:
         path.write_bytes(whole.read_bytes() if change == "grows" else data[: len(data) // 2])
-        return Bearing.BEHIND
+        return Order.AFTER
 
     def changing(*given: Any) -> Iterator[Block]:
         for block in read_blocks(*given):
@@ -144,7 +144,7 @@ def test_a_file_that_changes_while_it_is_read_does_not_count_as_read(
         patched.setattr("namesrv_wire.logs.event_log.BLOCK_BYTES", 4_096)
         patched.setattr("jobs.ingest.reading.BLOCK_BYTES", 4_096)
         patched.setattr("jobs.ingest.reading.read_blocks", changing)
-        patched.setattr("jobs.ingest.series.bearing_of", changed)
+        patched.setattr("jobs.ingest.series.order_of", changed)
         read = read_in(tmp_path / "w", path)
     assert [change in error for error in read.errors] == [True] * len(read.errors) != []
     path.write_bytes(whole.read_bytes())
