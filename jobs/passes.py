@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # a run without Spark may not have it installed
 
 P = TypeVar("P")
 R = TypeVar("R")
-_PRELOADED = ("jobs.ingest.series", "jobs.ingest.reading", "jobs.night.condensing", "jobs.night.judging")
+_PRELOADED = ("jobs.ingest.series", "jobs.ingest.reading", "jobs.night.condensing", "jobs.night.replaying")
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _DONE = pa.schema([("number", pa.int64()), ("done", pa.binary())])
 # Each task receives all pieces, and they are much alike: the fastest zlib level is enough.

@@ -52,7 +52,7 @@ def connection() -> duckdb.DuckDBPyConnection:
 
 
 @contextmanager
-def apart(**settings: str) -> Iterator[None]:
+def own_connection(**settings: str) -> Iterator[None]:
     """Use a separate database within the block. Closing it returns its memory to the system; a kept one holds on to much.
 
     `settings`: DuckDB's, such as memory_limit and temp_directory.
@@ -138,11 +138,11 @@ class _Planned:
 def _planned(query: str, tables: Tables, values: Mapping[str, Any]) -> _Planned:
     """Return this thread's plan of a statement for tables with these columns, and with these values."""
     plans: dict[tuple[str, object, str], _Planned] = _local.__dict__.setdefault("plans", {})
-    said = _VALUE.sub(lambda name: str(Constant(values[name[1]])), query)
-    key = query, tuple((name, table.schema) for name, table in tables.items()), said
+    statement = _VALUE.sub(lambda name: str(Constant(values[name[1]])), query)
+    key = query, tuple((name, table.schema) for name, table in tables.items()), statement
     plan = plans.pop(key, None)
     if plan is None:
-        plan, others = _Planned(said, tables), [of for of in plans if of[:2] == key[:2]]
+        plan, others = _Planned(statement, tables), [of for of in plans if of[:2] == key[:2]]
         # Drop the least recently used: mostly those of earlier days.
         for old in others[: max(0, len(others) + 1 - _MOST_OF_ONE)]:
             del plans[old]
@@ -225,7 +225,7 @@ def distinct(rows: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, npt.NDAr
             once = numbered[name].combine_chunks()
             numbered, texts[name] = numbered.set_column(at, name, once.indices), once.dictionary
     numbered = numbered.append_column("row", pa.array(np.arange(rows.num_rows)))
-    found = ask(f"SELECT {names}, list(row) AS rows FROM said GROUP BY {names}", {"said": numbered})
+    found = ask(f"SELECT {names}, list(row) AS rows FROM numbered GROUP BY {names}", {"numbered": numbered})
     places = found["rows"].combine_chunks()
     numbers = np.empty(rows.num_rows, dtype=np.int64)
     numbers[places.flatten().to_numpy()] = np.repeat(np.arange(found.num_rows), places.value_lengths().to_numpy())
@@ -258,11 +258,11 @@ Rows: TypeAlias = "pa.Table | duckdb.DuckDBPyRelation"
 _MASK = (1 << 64) - 1
 _ROWS_NAME = ("event_id", "nth", "stated_id", "source_file", "source_offset", "ingest_run")
 # Ids and sources differ in each of tens of millions of rows: hashing them takes as long as hashing all other columns.
-UNSAID: Final = {"heartbeats": _ROWS_NAME, "route_observations": (*_ROWS_NAME, "seq_rest", "request_rest")}
+LEFT_OUT: Final = {"heartbeats": _ROWS_NAME, "route_observations": (*_ROWS_NAME, "seq_rest", "request_rest")}
 """Columns, by table, that the digests of its slices do not cover."""
 _ENDS = {table.name: table.span[1] for table in gold.INTERVAL_TABLES}
 _WHEN = ("seq", "event_time", "effect_time")
-APART: Final = {"heartbeats": _WHEN, "registrations": (*_WHEN, *_ROWS_NAME[:1], *_ROWS_NAME[3:])}
+VARYING: Final = {"heartbeats": _WHEN, "registrations": (*_WHEN, *_ROWS_NAME[:1], *_ROWS_NAME[3:])}
 """Columns, by table, that differ in each row while thousands of rows are equal in the others; they are hashed separately."""
 
 
@@ -301,18 +301,18 @@ def sum_of(digests: Iterable[Digest]) -> Digest:
 
 
 def digests_by(
-    rows: Rows, *by: str, without: Iterable[str] = (), apart: Sequence[str] = ()
+    rows: Rows, *by: str, without: Iterable[str] = (), varying: Sequence[str] = ()
 ) -> dict[tuple[Any, ...], Digest]:
     """Return the digest of each group of rows with equal values in the columns `by`; `without`: columns left out.
 
-    A row's hash is DuckDB's over its values in the order of the columns; a test pins it for each type. With `apart`, it
+    A row's hash is DuckDB's over its values in the order of the columns; a test pins it for each type. With `varying`, it
     combines two hashes (`joined`): one of these columns and one of the others.
     """
     if isinstance(rows, pa.Table) and not rows.num_rows:
         return {}
     columns = rows.column_names if isinstance(rows, pa.Table) else rows.columns
-    said = [name for name in columns if name not in {*without, *apart}]
-    of = {"h": hash_of(apart or said), **({"said": hash_of(said)} if apart else {})}
+    common = [name for name in columns if name not in {*without, *varying}]
+    of = {"h": hash_of(varying or common), **({"common": hash_of(common)} if varying else {})}
     keys = [f'"{name}"' for name in by] + [name for name in of if name != "h"]
     hashed = ", ".join([*(f'"{name}"' for name in by), *(f"{sql} AS {name}" for name, sql in of.items())])
     sums = ", ".join([*keys, "count(*) AS n", *(f"{sql} AS {name}" for name, sql in SUMS.items())])
@@ -321,7 +321,7 @@ def digests_by(
         found = ask(f"SELECT {sums} FROM (SELECT {hashed} FROM rows) {grouped}", {"rows": rows})
     else:
         found = rows.project(hashed).aggregate(sums, ", ".join(keys)).to_arrow_table()
-    return joined(found, *by) if apart else _digests(found, *by)
+    return joined(found, *by) if varying else _digests(found, *by)
 
 
 SUMS: Final = {"total": "CAST(sum(h) % 18446744073709551616 AS UBIGINT)", "x": "bit_xor(h)"}
@@ -329,14 +329,14 @@ SUMS: Final = {"total": "CAST(sum(h) % 18446744073709551616 AS UBIGINT)", "x": "
 
 
 def joined(found: pa.Table, *by: str) -> dict[tuple[Any, ...], Digest]:
-    """Return digests from the `SUMS` of groups of rows that are equal except for the columns `APART`.
+    """Return digests from the `SUMS` of groups of rows that are equal except for the columns `VARYING`.
 
-    `found`: columns `by`; `said`, the hash of the columns that are equal in `n` rows; `total` and `x` of the hashes of the
+    `found`: columns `by`; `common`, the hash of the columns that are equal in `n` rows; `total` and `x` of the hashes of the
     others. A row counts with the product of its two hashes (the first made odd) in the sum, else with their exclusive-or.
     """
-    said, n, total, x = (found[name].to_numpy() for name in ("said", "n", "total", "x"))
-    products = (said << np.uint64(1) | np.uint64(1)) * total
-    hashes = {"n": n, "h": products, "x": x ^ np.where(n % 2, said, np.uint64(0))}
+    common, n, total, x = (found[name].to_numpy() for name in ("common", "n", "total", "x"))
+    products = (common << np.uint64(1) | np.uint64(1)) * total
+    hashes = {"n": n, "h": products, "x": x ^ np.where(n % 2, common, np.uint64(0))}
     keys = [f'"{name}"' for name in by]
     sums = [*keys, "CAST(sum(n) AS BIGINT) AS n", f"{SUMS['total']} AS total", "bit_xor(x) AS x"]
     rows = pa.table({**{name: found[name] for name in by}, **hashes})
@@ -377,6 +377,6 @@ def slices_of(table: str, rows: Rows) -> dict[Slice, Digest]:
             closed = rows.project(f"*, CAST({_ENDS[table]} AS DATE) AS day")
         found = digests_by(closed, "day", "namesrv_id", without=["day"])
         return {Slice(table, *key): digest for key, digest in found.items()}
-    apart = APART.get(table, ())
-    found = digests_by(rows, "day", "namesrv_id", without=UNSAID.get(table, ()), apart=apart)
+    varying = VARYING.get(table, ())
+    found = digests_by(rows, "day", "namesrv_id", without=LEFT_OUT.get(table, ()), varying=varying)
     return {Slice(table, *key): digest for key, digest in found.items()}

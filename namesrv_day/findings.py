@@ -28,7 +28,7 @@ from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
 from namesrv_day.arrow import ask, conformed, empty, rows_of
 from namesrv_day.context import LOOKED_BACK_AT
 from namesrv_day.events import Frames
-from namesrv_day.registered import HEARD, SEEN
+from namesrv_day.registered import SEEN, UNRENEWED
 from schemas.findings import BETWEEN, CATALOGUE, Finding, Thresholds
 from schemas.gold import BROKER_ADDR_HISTORY, DATA_VERSION_HISTORY, EXPIRED_BROKERS, FINDINGS, TOPIC_QUEUE_HISTORY
 from schemas.sql_files import query
@@ -47,9 +47,9 @@ FRESH_NS: Final = 5_000 * NS_PER_MS
 _SETTLED_NS: Final = (BROKER_CHANNEL_EXPIRED_MS + 10_000) * NS_PER_MS
 """For this long, a recording may show brokers that registered before it began."""
 _SHOWN: Final = 5
-HEARD_AT: Final = pa.schema([("namesrv_id", STRING), ("broker_addr", STRING), ("first_seq", LONG), ("last_seq", LONG)])
+BEATS_AT: Final = pa.schema([("namesrv_id", STRING), ("broker_addr", STRING), ("first_seq", LONG), ("last_seq", LONG)])
 """First and last beat of a broker at a name server."""
-TOLD: Final = pa.schema(
+BROKER_LISTS: Final = pa.schema(
     [("namesrv_id", STRING), ("seq", LONG), ("event_id", STRING), ("brokers", pa.list_(STRING))],
 )
 """Answers to 106, which list all brokers; these in order."""
@@ -69,24 +69,24 @@ SUSPECTED: Final = pa.schema(
 """A name server whose answers show brokers that registered elsewhere, or a content that no single process has.
 
 `kind`: `one` with `others`, by all evidence; `unsure`: only some of `others` can be the same; `shared` by several processes;
-`told`: it only shows brokers registered elsewhere. `answers`: number in evidence; `changes` between answers of a shared
+`shows`: it only shows brokers registered elsewhere. `answers`: number in evidence; `changes` between answers of a shared
 one; `at_both`: brokers that beat at two of them at once; `evidence`: the first few answers.
 """
 
 
 def suspected(
-    heard: pa.Table,
-    told: pa.Table,
+    beats: pa.Table,
+    lists: pa.Table,
     registered: Callable[[], pa.Table],
     apart: Collection[frozenset[str]],
     known: Collection[str],
 ) -> pa.Table:
     """Return a day's suspicions: `SUSPECTED`.
 
-    `heard`, `told`: `HEARD`, `TOLD`; `registered` reads `REGISTERED`, only if there may be a suspicion. `apart`: pairs that
-    the configuration declares as two; `known`: name servers preferred as the name of a group.
+    `beats`, `lists`: `BEATS_AT`, `BROKER_LISTS`; `registered` reads `REGISTERED`, only if there may be a suspicion. `apart`: pairs
+    that the configuration declares as two; `known`: name servers preferred as the name of a group.
     """
-    given = {"heard": heard, "told": told, "registered": REGISTERED.empty_table()}
+    given = {"beats": beats, "lists": lists, "registered": REGISTERED.empty_table()}
     values = {"flips": SHARED_FLIPS, "share": SHARED_SHARE, "shown": _SHOWN}
     shared = ask(query("flags/shared"), given, **values)
     if not shared.num_rows and not ask(query("flags/elsewhere"), given).num_rows:
@@ -108,13 +108,13 @@ def suspected(
     alone = {pair for pair in likely if pair[0] not in set(chain(*mutual))}
     rows, met = [{**row, "kind": "shared"} for row in shared], set[str]()
     elsewhere = {pair for pair in shows if pairs[pair]["answers"] >= ENOUGH and frozenset(pair) not in apart}
-    names = heard["namesrv_id"].to_pylist()
+    names = beats["namesrv_id"].to_pylist()
     for some in (likely, elsewhere):
         linked = mutual | alone if some is likely else {pair for pair in some if (met | several).isdisjoint(pair)}
         for group in groups_of(linked):
-            told_by = [pairs[pair] for pair in sorted(some) if {*pair} <= group]
+            shown_by = [pairs[pair] for pair in sorted(some) if {*pair} <= group]
             answers = {
-                name: sum(row["answers"] for row in told_by if name in (row["one"], row["other"])) for name in group
+                name: sum(row["answers"] for row in shown_by if name in (row["one"], row["other"])) for name in group
             }
             if min(answers.values()) < ENOUGH:
                 continue
@@ -126,15 +126,17 @@ def suspected(
                     "namesrv_id": first,
                     "kind": "unsure" if two else "one",
                     "others": others,
-                    "answers": sum(row["answers"] for row in told_by),
+                    "answers": sum(row["answers"] for row in shown_by),
                     "at_both": max((at_both.get(pair, 0) for pair in two), default=0),
-                    "first_seq": min(row["first_seq"] for row in told_by),
-                    "last_seq": max(row["last_seq"] for row in told_by),
-                    "evidence": [event_id for row in told_by for event_id in row["evidence"]][:_SHOWN],
+                    "first_seq": min(row["first_seq"] for row in shown_by),
+                    "last_seq": max(row["last_seq"] for row in shown_by),
+                    "evidence": [event_id for row in shown_by for event_id in row["evidence"]][:_SHOWN],
                 }
             )
-    told_of = {one for one, _ in elsewhere} - {row["namesrv_id"] for row in rows}
-    return pa.Table.from_pylist([*rows, *({"namesrv_id": name, "kind": "told"} for name in sorted(told_of))], SUSPECTED)
+    only_show = {one for one, _ in elsewhere} - {row["namesrv_id"] for row in rows}
+    return pa.Table.from_pylist(
+        [*rows, *({"namesrv_id": one, "kind": "shows"} for one in sorted(only_show))], SUSPECTED
+    )
 
 
 def groups_of(pairs: Iterable[tuple[str, str]]) -> list[set[str]]:
@@ -147,7 +149,7 @@ def groups_of(pairs: Iterable[tuple[str, str]]) -> list[set[str]]:
 
 
 _AT_BOTH = """
-SELECT a.namesrv_id AS one, b.namesrv_id AS other, count(*) AS brokers FROM heard AS a JOIN heard AS b USING (broker_addr)
+SELECT a.namesrv_id AS one, b.namesrv_id AS other, count(*) AS brokers FROM beats AS a JOIN beats AS b USING (broker_addr)
 WHERE one < other AND a.first_seq < b.last_seq AND b.first_seq < a.last_seq GROUP BY ALL
 """
 
@@ -381,7 +383,7 @@ class About(NamedTuple):
 def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Table:
     """Return the rows of `findings` of one name server on a day: those that stood at its beginning, and new ones.
 
-    `tables`: the day's slices of the tables that the catalogue reads, `registered.HEARD`, and the tables of `registered`.
+    `tables`: the day's slices of the tables that the catalogue reads, `registered.UNRENEWED`, and the tables of `registered`.
     `news`: rows of histories opened or closed on the day. `told`: `findings` that were open at its beginning;
     `expired_brokers` of days before, of which may be missing brokers that were back on the same day and rows that
     `Thresholds.waited_us` excludes; and the tables `context.LOOKED_BACK_AT` of the last day before.
@@ -434,6 +436,6 @@ def _may_be(finding: Finding, tables: Frames, news: Frames, standing: pa.Table) 
     return bool(standing.num_rows) and not news.keys() & finding.of
 
 
-_SEEN = {name: schema.empty_table() for name, schema in {"heard": HEARD, "suspected": SUSPECTED, **SEEN}.items()}
+_SEEN = {name: of.empty_table() for name, of in {"unrenewed": UNRENEWED, "suspected": SUSPECTED, **SEEN}.items()}
 _NO_THINGS = empty(FINDINGS).drop_columns(["namesrv_id", "brokers", "topics", "begun_with", "told_on", "ended_on"])
 _KINDS = pa.table({name: [getattr(one, name) for one in CATALOGUE] for name in ("code", "lasts", "near_us")})

@@ -24,7 +24,7 @@ from namesrv_day.arrow import ask, conformed, empty, rows_of, table_of, with_col
 from namesrv_day.context import BEGINNINGS, frame, intervals_in
 from namesrv_day.events import Frames
 from namesrv_day.findings import About, Unsettled, findings
-from namesrv_day.registered import Recorded, expired_brokers, heard_before, registered
+from namesrv_day.registered import Recorded, expired_brokers, registered, unrenewed_beats
 from schemas import bronze, gold
 from schemas.findings import Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANGES
@@ -348,8 +348,8 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
     }
     doubt = _until_start(doubtful[0], outcomes) if doubtful else None
     about = About(given.namesrv_id, given.day, given.thresholds, doubt, hears, logged, given.seen_until)
-    heard = heard_before(found[EXPIRED_BROKERS.name], outcomes, recorded.beats_during)
-    tables = {**today, **found, "heard": heard}
+    unrenewed = unrenewed_beats(found[EXPIRED_BROKERS.name], outcomes, recorded.beats_during)
+    tables = {**today, **found, "unrenewed": unrenewed}
     tables |= registered(tables, recorded, given.day, frame(given.before, FINDINGS))
     return {**found, FINDINGS.name: findings(tables, news, given.before, about)}
 

@@ -378,20 +378,20 @@ def expired_brokers(slices: Frames) -> pa.Table:
 
 
 _REFUSALS = (("refused_since", TIMESTAMP), ("refused_by", STRING), ("reasons", list_of(STRING)))
-HEARD = pa.schema(
+UNRENEWED = pa.schema(
     [("removed_by", STRING), ("broker_addr", STRING), ("beats", LONG), ("refused", LONG), *_REFUSALS],
 )
 """Beats of a broker between the last one that renewed its lease and its removal, and those of them refused by then: since when,
 by which event first, and why."""
 
 
-def heard_before(expired: pa.Table, outcomes: pa.Table, beats_during: BeatsDuring) -> pa.Table:
-    """Return a row (`HEARD`) for each removed broker with beats before its removal that did not renew its lease.
+def unrenewed_beats(expired: pa.Table, outcomes: pa.Table, beats_during: BeatsDuring) -> pa.Table:
+    """Return a row (`UNRENEWED`) for each removed broker with beats before its removal that did not renew its lease.
 
     They were refused, or handled too late. `expired`: rows of `expired_brokers`; `outcomes`: event_outcomes.
     """
     if not expired.num_rows:
-        return HEARD.empty_table()
+        return UNRENEWED.empty_table()
     expired = expired.filter(pc.field("last_beat_time").is_valid())
     silent = during(expired, "last_beat_time", "removed_time")
     parts = []
@@ -399,8 +399,10 @@ def heard_before(expired: pa.Table, outcomes: pa.Table, beats_during: BeatsDurin
         columns = [name for name in _BEAT if name in table.column_names]
         parts.append(beats_during(table.name, columns, silent))
     beats = pa.concat_tables(parts, promote_options="default")
-    told = outcomes.filter(pc.field("event_id").isin(beats["event_id"].combine_chunks()))
-    return conformed(ask(query("flags/heard"), {"expired": expired, "beats": beats, "outcomes": told}), HEARD)
+    outcomes = outcomes.filter(pc.field("event_id").isin(beats["event_id"].combine_chunks()))
+    return conformed(
+        ask(query("flags/unrenewed"), {"expired": expired, "beats": beats, "outcomes": outcomes}), UNRENEWED
+    )
 
 
 def during(rows: pa.Table, begin: str, end: str) -> pa.Table:

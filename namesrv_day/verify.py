@@ -142,7 +142,7 @@ class VerifyInput:
     replayed: Frames
     unread: Sequence[tuple[int, int | None]] = ()
     capacities: pa.Table = field(default_factory=lambda: empty(gold.MAP_CAPACITIES))
-    is_told_elsewhere: bool = False
+    is_suspected: bool = False
 
 
 def verdicts(given: VerifyInput) -> dict[str, pa.Table]:
@@ -154,7 +154,7 @@ def verdicts(given: VerifyInput) -> dict[str, pa.Table]:
     replayed = {table.name: frame(given.replayed, table) for table in (gold.ORDER_DECISIONS, gold.EVENT_OUTCOMES)}
     of_day = {"namesrv_id": given.namesrv_id, "day": given.day}
     given_to = {"judged": judged, "answers": answers, **replayed}
-    mismatches = ask(query("verify/mismatches"), given_to, is_told_elsewhere=given.is_told_elsewhere)
+    mismatches = ask(query("verify/mismatches"), given_to, is_suspected=given.is_suspected)
     checks = ask(query("verify/checks"), {"judged": judged, "mismatches": mismatches})
     found = {gold.ANSWER_CHECKS: checks, gold.ROUTE_MISMATCHES: mismatches}
     return {table.name: conformed(rows, table, **of_day) for table, rows in found.items()}

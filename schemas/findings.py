@@ -115,7 +115,7 @@ CATALOGUE = (
     Finding("CLOCK_SKEW", ("data_version_history",), near_us=_DAY_US),
     Finding("DUAL_MASTER_CLAIM", ("event_outcomes", "broker_addr_history"), "subject", looks_back=True),
     Finding("EXPIRED_BROKER", ("expired_brokers",), "event", shows_in_logs=True),
-    Finding("EXPIRED_WHILE_ALIVE", ("heard",)),
+    Finding("EXPIRED_WHILE_ALIVE", ("unrenewed",)),
     Finding("FRAME_TOO_LONG", ("too_long", "broker_live_history"), "subject"),
     Finding("GHOST_BROKER", (), "subject", looks_back=True, needs_events=True),
     Finding("GHOST_CLUSTER_MEMBER", ("cluster_addr_history", "broker_addr_history"), "subject"),

@@ -46,8 +46,8 @@ from jobs.errors import (
 from jobs.ingest.ingest import ingest
 from jobs.night import nightly
 from jobs.night.gate import are_too_many, prepare
-from jobs.night.judging import require_configs
 from jobs.night.nightly import Summary
+from jobs.night.replaying import require_configs
 from jobs.passes import InProcess, OnSpark, Passes, Processes
 from jobs.processes import cores
 from jobs.session import CHECKOUT, SessionLater, for_questions

@@ -23,12 +23,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import TamperedError
-from jobs.night.judging import Files, files_of
+from jobs.night.replaying import Files, files_of
 from jobs.passes import Passes
 from jobs.store.files import ASKED_FILES, DataFile, groups_of, reading, require_intact
 from jobs.store.places import filesystem_of, local_path, unnamed
 from jobs.store.warehouse import Warehouse
-from namesrv_day.arrow import Digest, Rows, Slice, apart, slices_of
+from namesrv_day.arrow import Digest, Rows, Slice, own_connection, slices_of
 from namesrv_day.context import alive
 from namesrv_day.events import BEATS
 from namesrv_day.hours import hours_from, leases_from
@@ -108,13 +108,13 @@ def count_together(work: Iterable[TogetherWork]) -> list[Measurement]:
         with ExitStack() as opened:
             if one.rows < _MOST_IN_MEMORY:
                 rules = (rule for table in one.tables for rule in RULES[table] if one.asks(rule))
-                said = {*_WORD.findall(" ".join(rule.over or "" for rule in rules))}
-                columns = {table: [name for name in table.column_names if name in said] for table in tables}
+                words = {*_WORD.findall(" ".join(rule.over or "" for rule in rules))}
+                columns = {table: [name for name in table.column_names if name in words] for table in tables}
                 rows = {table.name: one.files.rows(table, columns[table]) for table in tables}
             else:
                 folder = local_path(one.staging) or Path(tempfile.gettempdir())
                 spilled = str(folder / f"spilled-{uuid.uuid4().hex}")
-                opened.enter_context(apart(memory_limit=_MEMORY, temp_directory=spilled))
+                opened.enter_context(own_connection(memory_limit=_MEMORY, temp_directory=spilled))
                 rows = {table.name: opened.enter_context(one.files.reading(table)) for table in tables}
             found += measure(rows, one.tables, which=one.asks, part=one.part)
     return found

@@ -2,7 +2,7 @@
 
 condense (all days at once) -> for each day: replay
 
-One task settles, replays and judges a name server's day; small name servers share a task.
+One task settles, replays and verifies a name server's day; small name servers share a task.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import pyarrow.compute as pc
 from jobs import __version__
 from jobs.errors import MissingDayError, TamperedError
 from jobs.night.condensing import Condensed, condensed
-from jobs.night.judging import (
-    JUDGED,
+from jobs.night.replaying import (
     REPLAYED,
+    REPORTED,
     SETTLED,
     Files,
-    Judged,
-    JudgedTogether,
+    GroupResult,
+    NamesrvResult,
     NamesrvWork,
     files_of,
     replay_namesrvs,
@@ -40,7 +40,7 @@ from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_core.machine.events import US_PER_MS
 from namesrv_day.arrow import Digest, Slice, ask, conformed, connection, empty, rows_of, slices_of
 from namesrv_day.context import BEGINNINGS, IS_SCAN_LIFE, Background, stored
-from namesrv_day.findings import FRESH_NS, HEARD_AT, REGISTERED, SUSPECTED, TOLD, across, suspected, together
+from namesrv_day.findings import BEATS_AT, BROKER_LISTS, FRESH_NS, REGISTERED, SUSPECTED, across, suspected, together
 from namesrv_day.rules import Measurement, merged
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
@@ -123,13 +123,13 @@ def _reopened(warehouse: Warehouse, wanted: Sequence[dt.date], recorded: Sequenc
                 overdue[row["namesrv_id"]] = min(day_of(end), overdue.get(row["namesrv_id"], dt.date.max))
     if not overdue:
         return set()
-    heard = heard_in(warehouse.slices_in_force())
+    seen = recorded_in(warehouse.slices_in_force())
     went_on = {name for day in wanted for name in warehouse.namesrvs_on(day)}
     reopened: set[dt.date] = set()
     for name, since in overdue.items():
         if name in went_on:
             # Scans ran to the end of each day after which a name server still appears.
-            last = max((day for of, day in heard if of == name and day <= max(ends)), default=max(ends))
+            last = max((day for of, day in seen if of == name and day <= max(ends)), default=max(ends))
             reopened |= {day for day in recorded if max(since, last) <= day <= max(ends)}
     return reopened - set(wanted)
 
@@ -151,24 +151,22 @@ def starting_slices(warehouse: Warehouse, starts: Collection[dt.date]) -> dict[S
 
 
 def holes(inputs: Iterable[Slice], known: Iterable[Slice]) -> list[str]:
-    """Return a sentence for each stretch of days without rows of a name server, between days with rows.
+    """Return a sentence for each range of days without rows of a name server, between days with rows.
 
     `inputs`: bronze slices that a run read; `known`: those in the ledger.
     """
-    fresh = heard_in(inputs)
-    seen, found = fresh | heard_in(known), []
+    fresh = recorded_in(inputs)
+    seen, found = fresh | recorded_in(known), []
     for namesrv_id, eve in sorted({(name, day - _ONE_DAY) for name, day in fresh} - seen):
         earlier = max((day for name, day in seen if name == namesrv_id and day < eve), default=None)
         if earlier is not None:
             first = earlier + _ONE_DAY
-            stretch = f"{eve}" if first == eve else f"{first} to {eve}"
-            found.append(
-                f"hole: nothing of {namesrv_id} is recorded on {stretch}, but on {earlier} and {eve + _ONE_DAY}"
-            )
+            days = f"{eve}" if first == eve else f"{first} to {eve}"
+            found.append(f"hole: nothing of {namesrv_id} is recorded on {days}, but on {earlier} and {eve + _ONE_DAY}")
     return found
 
 
-def heard_in(cuts: Iterable[Slice]) -> set[tuple[str, dt.date]]:
+def recorded_in(cuts: Iterable[Slice]) -> set[tuple[str, dt.date]]:
     """Return the pairs of name server and day in slices of recorded events."""
     return {(cut.namesrv_id, cut.day) for cut in cuts if cut.table in _RECORDED and cut.namesrv_id and cut.day}
 
@@ -180,33 +178,33 @@ _BODIES = pa.schema([("namesrv_id", STRING), ("body", STRING), ("answers", pa.li
 _MOST = 2_000
 """Answers that are examined of a name server's day: the last ones."""
 _REGISTERING = "namesrv_id, broker_addr, broker_name, broker_id, seq, heartbeat_timeout_ms AS lease_ms"
-_NEAR = "SELECT DISTINCT unnest([seq // $fresh_ns - 2, seq // $fresh_ns - 1, seq // $fresh_ns]) AS near FROM told"
-_HEARD = """
+_NEAR = "SELECT DISTINCT unnest([seq // $fresh_ns - 2, seq // $fresh_ns - 1, seq // $fresh_ns]) AS near FROM lists"
+_BEATS = """
 SELECT namesrv_id, broker_addr, min(first_seq) AS first_seq, max(last_seq) AS last_seq FROM beats
 WHERE broker_addr IS NOT NULL GROUP BY ALL
 """
 
 
-def told_together(
-    warehouse: Warehouse, day: dt.date, judged: Sequence[Judged]
-) -> tuple[list[Judged], dict[Slice, Digest]]:
+def compare_namesrvs(
+    warehouse: Warehouse, day: dt.date, results: Sequence[NamesrvResult]
+) -> tuple[list[NamesrvResult], dict[Slice, Digest]]:
     """Write the findings from comparing name servers; return the results with these findings, and the findings' digests."""
     history = gold.TOPIC_QUEUE_HISTORY
-    of_queues = [done.intervals[history.name] for done in judged]
+    of_queues = [done.intervals[history.name] for done in results]
     written = tuple(file for of in of_queues for file in (*of.closed, *of.opened))
 
     def queues(names: Sequence[str], brokers: pa.Array) -> pa.Table:
         where = pc.field("namesrv_id").isin(names) & pc.field("broker_name").isin(brokers)
         return Files(warehouse.path, {history.name: written}).on(history, day, _COMPARED, where)
 
-    found = across(together(done.compared for done in judged), queues, day, warehouse.conf.thresholds)
+    found = across(together(done.compared for done in results), queues, day, warehouse.conf.thresholds)
     there, known = (warehouse.files(_EACH), warehouse.published_files(_EACH)), dict[Slice, Digest]()
     again = []
-    for done in judged:
+    for done in results:
         rows = found.filter(pc.field("namesrv_id") == done.namesrv_id)
-        told = write_intervals(warehouse.path, _EACH, rows, done.namesrv_id, day, warehouse.run_id, there, "between")
-        known |= told.digests
-        both = done.intervals[_EACH.name].and_also(told)
+        added = write_intervals(warehouse.path, _EACH, rows, done.namesrv_id, day, warehouse.run_id, there, "between")
+        known |= added.digests
+        both = done.intervals[_EACH.name].and_also(added)
         again.append(replace(done, intervals={**done.intervals, _EACH.name: both}))
     return again, known
 
@@ -217,27 +215,27 @@ def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa
         whole = rows.filter("code = 106 AND response_code = 0 AND body IS NOT NULL")
         bodies = whole.aggregate("namesrv_id, body, list({'seq': seq, 'event_id': event_id}) AS answers")
         answered = bodies.to_arrow_table().cast(_BODIES)
-    told = ask(query("flags/whole"), {"bodies": answered}, most=_MOST).cast(TOLD)
-    if not told.num_rows:
+    lists = ask(query("flags/whole"), {"bodies": answered}, most=_MOST).cast(BROKER_LISTS)
+    if not lists.num_rows:
         return SUSPECTED.empty_table()
     columns = ["namesrv_id", "broker_addr", "first_seq", "last_seq"]
-    beats = taken_from(hours, None, columns) if hours else HEARD_AT.empty_table()
+    beats = taken_from(hours, None, columns) if hours else BEATS_AT.empty_table()
     given = {row["namesrv_addr"]: row["namesrv_id"] for row in warehouse.rows(bronze.ADDRESSES).to_pylist()}
     apart = {frozenset(given.get(address, address) for address in pair) for pair in warehouse.conf.apart}
     # For these name servers the configuration lists all addresses.
-    listed = {name for name, said in warehouse.conf.namesrvs.items() if said.addresses is not None}
-    names = {*told["namesrv_id"].to_pylist(), *beats["namesrv_id"].to_pylist()}
+    listed = {name for name, conf in warehouse.conf.namesrvs.items() if conf.addresses is not None}
+    names = {*lists["namesrv_id"].to_pylist(), *beats["namesrv_id"].to_pylist()}
     apart |= {frozenset((name, other)) for name in listed & names for other in names - {name}}
 
     def registered() -> pa.Table:
-        near = ask(_NEAR, {"told": told}, fresh_ns=FRESH_NS)
+        near = ask(_NEAR, {"lists": lists}, fresh_ns=FRESH_NS)
         with reading(warehouse.path, bronze.REGISTRATIONS, warehouse.files(bronze.REGISTRATIONS, [day])) as rows:
             accepted = rows.filter("response_code = 0 AND refusal IS NULL AND broker_addr IS NOT NULL")
             found = accepted.project(f"{_REGISTERING}, seq // {FRESH_NS} AS near")
-            near_told = found.join(connection().from_arrow(near), "near", how="semi")
-            return near_told.to_arrow_table().select(REGISTERED.names).cast(REGISTERED)
+            near_lists = found.join(connection().from_arrow(near), "near", how="semi")
+            return near_lists.to_arrow_table().select(REGISTERED.names).cast(REGISTERED)
 
-    return suspected(ask(_HEARD, {"beats": beats}).cast(HEARD_AT), told, registered, apart, warehouse.conf.namesrvs)
+    return suspected(ask(_BEATS, {"beats": beats}).cast(BEATS_AT), lists, registered, apart, warehouse.conf.namesrvs)
 
 
 T = TypeVar("T")
@@ -264,8 +262,8 @@ class Night:
         self._settled: set[dt.date] = set()
         self._touched: frozenset[dt.date] = frozenset()
         self.starts: dict[Slice, Digest] = {}
-        self._judged: dict[dt.date, list[Judged]] = {}
-        self._counted: dict[dt.date, list[JudgedTogether]] = {}
+        self._results: dict[dt.date, list[NamesrvResult]] = {}
+        self._counted: dict[dt.date, list[GroupResult]] = {}
         self._ends_here = False
         """Whether intervals end with the last replayed day; otherwise they continue as published."""
         self._suspected: dict[dt.date, pa.Table] = {}
@@ -305,7 +303,7 @@ class Night:
                 pending = sorted({*later, *pending})
             # The tables of intervals end with the day, or continue after it as published.
             for table in gold.INTERVAL_TABLES:
-                written = [done.intervals[table.name] for done in self._judged[day]]
+                written = [done.intervals[table.name] for done in self._results[day]]
                 closed = [file for of in written for file in of.closed]
                 opened = [file for of in written for file in of.opened]
                 if goes_on and self._ends_here:
@@ -317,12 +315,12 @@ class Night:
     @property
     def replayed(self) -> set[dt.date]:
         """Return the replayed days."""
-        return {*self._judged}
+        return {*self._results}
 
     @property
-    def judged(self) -> list[Judged]:
+    def results(self) -> list[NamesrvResult]:
         """Return the results of all days."""
-        return [of for day in sorted(self._judged) for of in self._judged[day]]
+        return [of for day in sorted(self._results) for of in self._results[day]]
 
     @property
     def measurements(self) -> list[Measurement]:
@@ -382,7 +380,7 @@ class Night:
     # -- replay --------------------------------------------------------------------------------------------------------
 
     def replay(self, day: dt.date) -> list[dt.date]:
-        """Replay a day, and judge it.
+        """Replay a day, and verify it.
 
         If earlier days must be replayed first, note only the day's settings, and return those days.
         """
@@ -390,31 +388,31 @@ class Night:
         self.condense([day])
         work = self._work(day)
         # A name server's weight: its recorded rows, and the rows that it begins with.
-        heard = self._heard(day)
+        counts = self._recorded_rows(day)
         begin = (sum(file.rows for files in one.before.named.values() for file in files) for one in work)
-        weighed = ((one, heard[one.namesrv_id] + rows) for one, rows in zip(work, begin, strict=True))
+        weighed = ((one, counts[one.namesrv_id] + rows) for one, rows in zip(work, begin, strict=True))
         groups = grouped(weighed, self._passes.width)
         together = (for_files(self._passes) if len(groups) > 1 else self._passes).each(replay_namesrvs, groups)
-        judged = [of for group in together for of in group.each]
-        self._replace(day, SETTLED, judged)
+        results = [of for group in together for of in group.each]
+        self._replace(day, SETTLED, results)
         self._settled.add(day)
-        since = min((of.reconsidered_since for of in judged if of.reconsidered_since is not None), default=None)
+        since = min((of.reconsidered_since for of in results if of.reconsidered_since is not None), default=None)
         if since is not None:
             earlier = [d for d in days_of(warehouse.recorded(), first=day_of(since // 1_000)) if d < day]
             if earlier:
                 return earlier
-        self._replace(day, REPLAYED, judged)
+        self._replace(day, REPLAYED, results)
 
         # Take over the files of the tasks, and compare name servers.
-        judged.sort(key=lambda of: of.namesrv_id)
-        self._replace(day, JUDGED, judged)
+        results.sort(key=lambda of: of.namesrv_id)
+        self._replace(day, REPORTED, results)
         digests = dict[Slice, Digest]()
-        if judged:
-            judged, digests = told_together(warehouse, day, judged)
-        self._judged[day], self._counted[day] = judged, [*together, JudgedTogether(digests=digests)]
+        if results:
+            results, digests = compare_namesrvs(warehouse, day, results)
+        self._results[day], self._counted[day] = results, [*together, GroupResult(digests=digests)]
         return []
 
-    def _replace(self, day: dt.date, tables: Iterable[Table], done: Sequence[Judged]) -> None:
+    def _replace(self, day: dt.date, tables: Iterable[Table], done: Sequence[NamesrvResult]) -> None:
         """Take over the files of tables that tasks have written."""
         for table in tables:
             self._warehouse.replace(table, [day], [file for of in done for file in of.files[table.name]])
@@ -427,7 +425,7 @@ class Night:
         replayed = (file.day for file in warehouse.files(gold.NAMESRV_SETTINGS) if file.day is not None)
         start = before(day, replayed)
         starts = [] if start is None else [start]
-        heard = self._heard(day)
+        counts = self._recorded_rows(day)
         self._hold([gold.NAMESRV_SETTINGS], starts)
         settings = warehouse.rows(gold.NAMESRV_SETTINGS, starts) if starts else empty(gold.NAMESRV_SETTINGS)
         # What a later day found out counts if this run has found it: as published it may come from this day, as it was then.
@@ -442,13 +440,13 @@ class Night:
         earlier = self._held([bronze.NAMESRV_EVENTS], [d for d in recorded if d <= day])
         beginnings = earlier.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], pc.field("kind").isin(BEGINNINGS))
         begun = set(beginnings["namesrv_id"].to_pylist())
-        told = self._held([gold.EXPIRED_BROKERS], [d for d in recorded if d < day][-_WAITED_DAYS:])
-        earlier = earlier.having(told.named)
+        expired = self._held([gold.EXPIRED_BROKERS], [d for d in recorded if d < day][-_WAITED_DAYS:])
+        earlier = earlier.having(expired.named)
         unread = self._unread()
         opened = files_of(warehouse, gold.INTERVAL_TABLES, [dt.date.max], published=True)
         # Large ones first: the last ones to end are small.
-        names = sorted(heard.keys() | set(settings["namesrv_id"].to_pylist()), key=lambda name: (-heard[name], name))
-        going_on = {name for name, later in heard_in(self._slices()) if later > day}
+        names = sorted(counts.keys() | set(settings["namesrv_id"].to_pylist()), key=lambda name: (-counts[name], name))
+        going_on = {name for name, later in recorded_in(self._slices()) if later > day}
         work = []
         for name in names:
             own = pc.field("namesrv_id") == name
@@ -480,7 +478,7 @@ class Night:
             )
         return work
 
-    def _heard(self, day: dt.date) -> Counter[str]:
+    def _recorded_rows(self, day: dt.date) -> Counter[str]:
         """Return the number of recorded rows of each name server on a day."""
         found: Counter[str] = Counter()
         for cut, digest in self.read.digests.items():
@@ -494,7 +492,7 @@ class Night:
         return {*self.read.digests, *(cut for cut in in_force if cut.day not in self._condensed)}
 
     def _scan_life(self, day: dt.date, start: dt.date | None) -> pa.Table:
-        """Return the outcomes that tell whether periodic scans still run when `day` begins.
+        """Return the outcomes that show whether periodic scans still run when `day` begins.
 
         The event that ended a scan for good, or began another, may be on any earlier day; the ledger knows the first such day.
         """

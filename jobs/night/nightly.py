@@ -77,13 +77,13 @@ def publish(
     known = warehouse.slices_in_force({None, *done})
     warnings = require_sound(warehouse, [*measured_small(warehouse, done), *night.measurements])
     share(1, 3)
-    outputs, outcomes = night.outputs, sum((of.outcomes for of in night.judged), Counter[str]())
+    outputs, outcomes = night.outputs, sum((of.outcomes for of in night.results), Counter[str]())
     were = warehouse.ledger().days
     late = _late(warehouse, max(were), days.ingest_runs) if were and max(were) in done else set[str]()
     digests = _digests(warehouse, known, {**inputs, **outputs})
     rows = {table.name: warehouse.rows(table, done, columns) for table, columns in _REPORTED.items()}
-    told = pc.field("told_on").isin(done) | pc.field("ended_on").isin(done)
-    rows[gold.FINDINGS.name] = rows[gold.FINDINGS.name].filter(told)
+    is_of_days = pc.field("told_on").isin(done) | pc.field("ended_on").isin(done)
+    rows[gold.FINDINGS.name] = rows[gold.FINDINGS.name].filter(is_of_days)
     first = [table.name for table in bronze.TABLES]
     in_order = [*first, *sorted(digests.keys() - set(first))]
     report = {**report_of(rows, done), "tables": {name: digests[name].rows for name in in_order}}
@@ -98,7 +98,7 @@ def publish(
             "late_namesrvs": sorted(late),
             "inputs": as_rows({**night.starts, **inputs}),
             "outputs": as_rows(outputs),
-            "coverage": [row for judged in night.judged for row in judged.coverage],
+            "coverage": [row for result in night.results for row in result.coverage],
             "digests": {name: str(digest) for name, digest in digests.items()},
             "counts": {**counts, **{f"outcome.{name}": count for name, count in outcomes.items()}},
             "seconds": summary.seconds,
@@ -109,8 +109,8 @@ def publish(
     summary.digests = gold_digests(digests)
     if were.intersection(done):
         _, _, restatements = (statement("restatements") or "").partition(" AS\n")
-        told = ask(f"SELECT run_id FROM ({restatements})", {"runs": warehouse.rows(gold.RUNS)})  # noqa: S608  a view of ours
-        summary.restated = told["run_id"].to_pylist().count(warehouse.run_id)
+        restated = ask(f"SELECT run_id FROM ({restatements})", {"runs": warehouse.rows(gold.RUNS)})  # noqa: S608  a view of ours
+        summary.restated = restated["run_id"].to_pylist().count(warehouse.run_id)
     summary.note_report(report)
 
 
@@ -267,9 +267,9 @@ class _Nightly:
                     if not isinstance(error, GateError):
                         raise
                     summary.status, summary.gate = "refused", str(error)
-                    said = {"status": "refused", "gate": summary.gate}
+                    row = {"status": "refused", "gate": summary.gate, "counts": ingested.counts}
                     warehouse.discard()
-                    warehouse.note_run(self._replayed, {**said, "counts": ingested.counts, "seconds": summary.seconds})
+                    warehouse.note_run(self._replayed, {**row, "seconds": summary.seconds})
                     return
                 with self._step("ingest"):
                     ingested = self._read(given, refused)

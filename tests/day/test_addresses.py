@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.ingest.ingest import PLACED, new_kinds, own_positions
-from namesrv_day.findings import ENOUGH, HEARD_AT, REGISTERED, SHARED_FLIPS, TOLD, suspected
+from namesrv_day.findings import BEATS_AT, BROKER_LISTS, ENOUGH, REGISTERED, SHARED_FLIPS, suspected
 from tests.situations import Language, Situation
 
 S = 1_000_000_000
@@ -76,10 +76,10 @@ SITUATIONS = [*LANGUAGE.read(Path(__file__).with_name("addresses.txt"))]
 def test_which_addresses_seem_to_be_one_name_servers(case: Situation) -> None:
     """What each seems to be, with which others; the evidence are enough answers of theirs."""
     registered = pa.Table.from_pylist(case.rows["registered"], REGISTERED)
-    told = pa.Table.from_pylist(case.rows["told"], TOLD)
+    lists = pa.Table.from_pylist(case.rows["told"], BROKER_LISTS)
     spans = registered.group_by(["namesrv_id", "broker_addr"]).aggregate([("seq", "min"), ("seq", "max")])
-    heard = spans.rename_columns(HEARD_AT.names).cast(HEARD_AT)
-    found = suspected(heard, told, lambda: registered, set(case.rows.get("apart", ())), ()).to_pylist()
+    beats = spans.rename_columns(BEATS_AT.names).cast(BEATS_AT)
+    found = suspected(beats, lists, lambda: registered, set(case.rows.get("apart", ())), ()).to_pylist()
     wanted = [line.split() for line in case.found]
     names = {name: LANGUAGE.value(name) for name in "ABQV"}
     assert {(row["namesrv_id"], row["kind"]) for row in found} == {(names[name], kind) for name, kind, *_ in wanted}
@@ -110,15 +110,15 @@ def test_what_several_addresses_show_is_said_once(case: Situation) -> None:
 def test_name_servers_that_all_brokers_know_are_not_looked_at() -> None:
     """That is how they are meant to be used: no registration is read."""
     told = [row for name in (A, Q) for row in shows(name, "a", "b")]
-    heard = pa.Table.from_pylist(
+    beats = pa.Table.from_pylist(
         [{"namesrv_id": name, "broker_addr": of, "first_seq": 0, "last_seq": S} for name in (A, Q) for of in "ab"],
-        HEARD_AT,
+        BEATS_AT,
     )
 
     def never() -> pa.Table:
         raise AssertionError("registrations were read")
 
-    assert not suspected(heard, pa.Table.from_pylist(told, TOLD), never, set(), ()).num_rows
+    assert not suspected(beats, pa.Table.from_pylist(told, BROKER_LISTS), never, set(), ()).num_rows
 
 
 def test_positions_are_own_ones() -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from namesrv_day.arrow import table_of
 from namesrv_day.findings import About, findings
-from namesrv_day.registered import expired_brokers, heard_before
+from namesrv_day.registered import expired_brokers, unrenewed_beats
 from schemas import gold
 from tests.day.flag_rows import reading_during, tables
 from tests.rows import DAY, event, live, member, outcome, queues
@@ -99,19 +99,20 @@ def test_a_frozen_broker_says_nothing_and_a_removed_one_may_have_spoken() -> Non
     }
     gone = table_of([{**removal, "returned_time": BACK[1]}], gold.EXPIRED_BROKERS)
     beats = [spoke("08:30"), spoke("08:45"), spoke("08:59", "09:10"), spoke("09:10"), spoke("08:45", addr="b:1")]
-    heard = heard_before(gone, tables({})["event_outcomes"], reading_during(beats))
-    assert [(row["removed_by"], row["broker_addr"], row["beats"], row["refused"]) for row in heard.to_pylist()] == [
+    unrenewed = unrenewed_beats(gone, tables({})["event_outcomes"], reading_during(beats))
+    assert [(row["removed_by"], row["broker_addr"], row["beats"], row["refused"]) for row in unrenewed.to_pylist()] == [
         ("scan", "a:1", 2, 0)
     ]
     assert (
-        heard_before(gone, tables({})["event_outcomes"], reading_during([spoke("08:30"), spoke("09:10")])).num_rows == 0
+        unrenewed_beats(gone, tables({})["event_outcomes"], reading_during([spoke("08:30"), spoke("09:10")])).num_rows
+        == 0
     )
     about = About("10.0.0.1:9876", DAY)
     found = {
-        had: findings({**tables({}), gold.EXPIRED_BROKERS.name: _soon(gone), "heard": told}, {}, {}, about)[
+        had: findings({**tables({}), gold.EXPIRED_BROKERS.name: _soon(gone), "unrenewed": told}, {}, {}, about)[
             "code"
         ].to_pylist()
-        for had, told in ((True, heard), (False, heard.slice(0, 0)))
+        for had, told in ((True, unrenewed), (False, unrenewed.slice(0, 0)))
     }
     assert found == {True: ["EXPIRED_BROKER", "EXPIRED_WHILE_ALIVE"], False: ["EXPIRED_BROKER"]}
 
@@ -132,8 +133,8 @@ def test_a_broker_that_is_refused_did_not_fall_silent() -> None:
         outcome(event("08:59", "09:10"), "register_broker", outcome="refused_request"),
     ]
     of_day = {**tables({gold.EVENT_OUTCOMES: outcomes}), gold.EXPIRED_BROKERS.name: gone}
-    heard = heard_before(gone, of_day["event_outcomes"], reading_during(beats))
-    found = findings({**of_day, "heard": heard}, {}, {}, About("10.0.0.1:9876", DAY)).to_pylist()
+    unrenewed = unrenewed_beats(gone, of_day["event_outcomes"], reading_during(beats))
+    found = findings({**of_day, "unrenewed": unrenewed}, {}, {}, About("10.0.0.1:9876", DAY)).to_pylist()
     (told,) = [row for row in found if row["code"] == "EXPIRED_BROKER"]
     assert (
         "; it was not silent: 4 of its requests were refused since 2026-03-01T08:31:00.000Z "
@@ -141,7 +142,7 @@ def test_a_broker_that_is_refused_did_not_fall_silent() -> None:
     ) in told["detail"]
     assert told["evidence"] == ["scan", "08:31"]
     assert "LOG_GAP" not in {row["code"] for row in found}, "that they spoke is recorded"
-    alone = findings({**of_day, "heard": heard.slice(0, 0)}, {}, {}, About("10.0.0.1:9876", DAY))
+    alone = findings({**of_day, "unrenewed": unrenewed.slice(0, 0)}, {}, {}, About("10.0.0.1:9876", DAY))
     assert "LOG_GAP" in alone["code"].to_pylist()
     # What was refused before midnight is not counted, and that is said.
     since_yesterday = table_of(
@@ -149,7 +150,10 @@ def test_a_broker_that_is_refused_did_not_fall_silent() -> None:
         gold.EXPIRED_BROKERS,
     )
     over = findings(
-        {**of_day, gold.EXPIRED_BROKERS.name: since_yesterday, "heard": heard}, {}, {}, About("10.0.0.1:9876", DAY)
+        {**of_day, gold.EXPIRED_BROKERS.name: since_yesterday, "unrenewed": unrenewed},
+        {},
+        {},
+        About("10.0.0.1:9876", DAY),
     )
     (detail,) = [text for text in over["detail"].to_pylist() if "silent" in text]
     assert (

@@ -160,7 +160,7 @@ def test_what_is_asked_apart_leaves_nothing_behind(planned: list[str]) -> None:
     """Apart, statements are planned on a database of its own, which is closed behind them; the one before is there again."""
     before = arrow.connection()
     assert ask("SELECT sum(n) AS n FROM rows", numbers(1, 2))["n"].to_pylist() == [3]
-    with arrow.apart():
+    with arrow.own_connection():
         own = arrow.connection()
         assert own is not before
         assert ask("SELECT sum(n) AS n FROM rows", numbers(3))["n"].to_pylist() == [3]

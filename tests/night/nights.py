@@ -25,8 +25,8 @@ from jobs.conf import PipelineConf
 from jobs.night import gate
 from jobs.night import nightly as nights
 from jobs.night.gate import Verdict
-from jobs.night.judging import JudgedTogether
 from jobs.night.nightly import Asked, Summary
+from jobs.night.replaying import GroupResult
 from jobs.passes import InProcess, Passes
 from jobs.store.files import read_files
 from jobs.store.warehouse import WRITTEN_TABLES
@@ -70,9 +70,9 @@ class Counting(InProcess):
     def each(self, task: Any, work: Any) -> list[Any]:
         """See `Passes`."""
         done = super().each(task, work)
-        judged = [day for of in done if isinstance(of, JudgedTogether) for day in of.each]
-        self.days += len(judged)
-        self.events += sum(day.events for day in judged)
+        results = [day for of in done if isinstance(of, GroupResult) for day in of.each]
+        self.days += len(results)
+        self.events += sum(day.events for day in results)
         return done
 
 

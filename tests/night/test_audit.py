@@ -152,8 +152,8 @@ def test_what_was_forged_with_digests_that_fit_is_found(tmp_path: Path, monkeypa
         return {**found, "answer_checks": with_columns(found["answer_checks"], **fewer)}
 
     with monkeypatch.context() as lying:
-        lying.setattr("jobs.night.judging.write_intervals", forged)
-        lying.setattr("jobs.night.judging.verdicts", miscounted)
+        lying.setattr("jobs.night.replaying.write_intervals", forged)
+        lying.setattr("jobs.night.replaying.verdicts", miscounted)
         night(tmp_path / "w", CAPTURE)
     assert check(warehouse_at(tmp_path / "w")).wrong == []
     made = attested(tmp_path / "w", "2026-11-21T08:58:00", tables=["brokerLiveTable"])

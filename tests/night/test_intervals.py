@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from jobs.night.judging import files_of
+from jobs.night.replaying import files_of
 from jobs.store import intervals, maintain
 from jobs.store.check import check
 from jobs.store.maintain import maintain as maintained

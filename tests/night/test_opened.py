@@ -8,8 +8,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from jobs.night.judging import Files
 from jobs.night.night import grouped
+from jobs.night.replaying import Files
 from jobs.store.files import write_file
 from namesrv_day.arrow import table_of, with_derived
 from schemas import bronze

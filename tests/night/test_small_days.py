@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from jobs.night import judging
 from jobs.night import night as night_of_days
+from jobs.night import replaying
 from jobs.night.gate import Verdict
 from jobs.night.nightly import Summary
 from jobs.passes import InProcess
@@ -77,7 +77,7 @@ def test_what_is_counted_together_is_what_is_counted_of_each(tmp_path: Path, mon
         asked.append(given[2])
         return measure(*given, **more)
 
-    monkeypatch.setattr(judging, "measure", noting)
+    monkeypatch.setattr(replaying, "measure", noting)
     logs = [write(tmp_path / f"{day}.jsonl", [*lines(day)]) for day in (0, 1)]
     said, times = {}, {}
     for width in (1, len(NAMES)):

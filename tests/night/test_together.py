@@ -13,7 +13,7 @@ import pytest
 
 from jobs.night import condensing
 from jobs.night.condensing import count_together, to_count
-from jobs.night.judging import Files
+from jobs.night.replaying import Files
 from jobs.store.files import DataFile, digests_of, reading, write_file
 from namesrv_day.arrow import Digest, Slice, ask, with_derived
 from namesrv_day.rules import Measurement, measure, merged

@@ -12,7 +12,7 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment
 from scapy.layers.l2 import CookedLinux, CookedLinuxV2
 from scapy.utils import PcapNgWriter
 
-from namesrv_wire.packets.segments import INCOMING, CaptureStats, Segment, read_capture, told
+from namesrv_wire.packets.segments import INCOMING, CaptureStats, Segment, described, read_capture
 from tests.pcap import block, enhanced, interface, option, pcap, section
 from tests.wire.capture_files import RAW, V4, ether, read
 
@@ -66,7 +66,7 @@ def test_pcapng_blocks(tmp_path: Path, order: str) -> None:
     stats = CaptureStats()
     segments = list(read_capture(tmp_path / "a", stats))
     assert [(s.packet_no, s.time_ns) for s in segments] == [(1, time), (2, time)]
-    assert told(stats.left_out) == "1 in pcapng simple packet blocks, which have no time"
+    assert described(stats.left_out) == "1 in pcapng simple packet blocks, which have no time"
     assert (stats.packets, stats.first_time_ns, stats.last_time_ns) == (3, time, time)
 
 

@@ -17,7 +17,7 @@ from scapy.layers.inet import IP, TCP
 
 from namesrv_wire.errors import MAX_FRAGMENTED, MAX_LEFT_OUT, MAX_NESTED, CaptureError
 from namesrv_wire.packets.container import read_records
-from namesrv_wire.packets.segments import CaptureStats, LeftOut, Peeled, Segment, read_capture, read_segments, told
+from namesrv_wire.packets.segments import CaptureStats, LeftOut, Peeled, Segment, described, read_capture, read_segments
 from tests.pcap import block, enhanced, interface, pcap, section
 from tests.places import CAPTURE
 from tests.wire.capture_files import PAYLOADS, V4
@@ -56,7 +56,7 @@ def left_out(path: Path, content: bytes, ports: frozenset[int] = frozenset({4789
     path.write_bytes(content)
     stats = CaptureStats()
     assert len(list(read_capture(path, stats, ports))) == stats.segments
-    return stats.segments, told(stats.left_out)
+    return stats.segments, described(stats.left_out)
 
 
 @pytest.fixture(scope="module")
@@ -322,7 +322,7 @@ def test_what_is_left_out_is_counted_by_so_many_names_at_most(tmp_path: Path) ->
     assert not list(read_capture(path, stats))
     assert (stats.left_out[LeftOut("UDP", 53)], stats.left_out.total()) == (6, count + 6)
     assert len(stats.left_out) <= MAX_LEFT_OUT
-    assert f" in more than {MAX_LEFT_OUT:,} other kinds and ports" in told(stats.left_out)
+    assert f" in more than {MAX_LEFT_OUT:,} other kinds and ports" in described(stats.left_out)
 
 
 def test_interfaces_of_other_links_are_read_beside_each_other(tmp_path: Path, plain: list[Segment]) -> None:

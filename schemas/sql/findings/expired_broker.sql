@@ -1,4 +1,4 @@
--- Brokers that were removed because their lease ran out: they fell silent, or were refused (`heard`). A broker that is not back by
+-- Brokers that were removed because their lease ran out: they fell silent, or were refused (`unrenewed`). A broker that is not back by
 -- the end of its day is looked for on later days, up to a limit, in the day's live entries and groups. `expired_before`: rows of
 -- earlier days.
 -- meaning: a broker fell silent, or was refused, until its lease ran out and it was removed
@@ -36,4 +36,4 @@ SELECT
     [removed_by, refused_by, returned_by] AS evidence, [broker_name] AS broker_names,
     topics_lost AS topic_names
 FROM expired
-LEFT JOIN (FROM heard WHERE refused > 0) AS heard USING (removed_by, broker_addr)
+LEFT JOIN (FROM unrenewed WHERE refused > 0) AS unrenewed USING (removed_by, broker_addr)

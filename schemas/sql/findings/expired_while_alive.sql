@@ -1,4 +1,4 @@
--- Brokers that were removed although they were alive: they sent something (`heard`) between the last renewal of their lease and
+-- Brokers that were removed although they were alive: they sent something (`unrenewed`) between the last renewal of their lease and
 -- their removal, and they were back soon. A broker that is frozen, or cut off, sends nothing.
 -- meaning: a broker was removed although its heartbeats arrived, and was back within a minute
 -- severity: warning
@@ -11,5 +11,5 @@ SELECT
         || h.beats || ' of its beats had come that did not renew that lease' AS detail,
     [e.removed_by, returned_by] AS evidence, [broker_name] AS broker_names
 FROM expired_brokers AS e
-JOIN heard AS h ON h.removed_by = e.removed_by AND h.broker_addr IS NOT DISTINCT FROM e.broker_addr
+JOIN unrenewed AS h ON h.removed_by = e.removed_by AND h.broker_addr IS NOT DISTINCT FROM e.broker_addr
 WHERE epoch_us(returned_time) <= epoch_us(removed_time) + $soon_us

@@ -18,9 +18,9 @@ silenced AS (
     -- Brokers whose lease ran out while no other live entry outlived them.
     SELECT DISTINCT
         e.cluster_name, e.broker_addr, e.removed_by, epoch_us(e.removed_time) AS removed_us, e.last_beat_time, e.returned_time,
-        h.beats IS NOT NULL AS is_heard
+        h.beats IS NOT NULL AS has_beats
     FROM expired_brokers AS e
-    LEFT JOIN heard AS h ON h.removed_by = e.removed_by AND h.broker_addr IS NOT DISTINCT FROM e.broker_addr
+    LEFT JOIN unrenewed AS h ON h.removed_by = e.removed_by AND h.broker_addr IS NOT DISTINCT FROM e.broker_addr
     ASOF LEFT JOIN reaches AS l ON l.valid_from <= e.removed_time
     WHERE e.cause = 'scan' AND coalesce(l.reach_us <= epoch_us(e.removed_time) + 60000000, TRUE)
 ),
@@ -62,7 +62,7 @@ SELECT
 FROM waves
 GROUP BY wave
 -- If one broker was back before another fell silent, or one sent anything, they were never all silent together.
-HAVING count(*) > 1 AND NOT bool_or(is_heard) AND (min(returned_time) IS NULL OR min(returned_time) > max(last_beat_time))
+HAVING count(*) > 1 AND NOT bool_or(has_beats) AND (min(returned_time) IS NULL OR min(returned_time) > max(last_beat_time))
 UNION ALL
 -- A gap still open at the end of its day ends with the first registration of a broker.
 SELECT s.severity, s.subject, s.from_time, f.valid_from, s.detail, list_append(s.evidence, f.opened_by)

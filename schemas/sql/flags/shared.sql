@@ -1,7 +1,7 @@
 -- Name servers whose answers show brokers come and go without a registration, although only a registration brings a broker back.
 WITH changes AS (
     SELECT *, lag(brokers) OVER own AS last, lag(seq) OVER own AS last_seq
-    FROM told WINDOW own AS (PARTITION BY namesrv_id ORDER BY seq, event_id) QUALIFY brokers <> last
+    FROM lists WINDOW own AS (PARTITION BY namesrv_id ORDER BY seq, event_id) QUALIFY brokers <> last
 ), again AS (
     SELECT *, lag(last) OVER own AS before_last, lag(last_seq) OVER own AS begin_seq
     FROM changes WINDOW own AS (PARTITION BY namesrv_id ORDER BY seq, event_id)

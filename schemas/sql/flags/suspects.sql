@@ -2,16 +2,16 @@
 WITH since AS (
     -- Brokers that registered before the recording began are gone from its answers once their leases have ended.
     SELECT namesrv_id, min(first_seq) + $settled_ns AS known_seq
-    FROM (SELECT namesrv_id, first_seq FROM heard UNION ALL SELECT namesrv_id, seq FROM told) GROUP BY namesrv_id
+    FROM (SELECT namesrv_id, first_seq FROM beats UNION ALL SELECT namesrv_id, seq FROM lists) GROUP BY namesrv_id
 ), rivals AS (
     -- Two addresses with one broker name and id replace each other.
     SELECT broker_name, broker_id FROM registered GROUP BY ALL HAVING count(DISTINCT broker_addr) > 1
 ), met AS (
     SELECT t.namesrv_id AS one, r.namesrv_id AS other, t.event_id, t.seq, list_contains(t.brokers, r.broker_addr) AS is_shown
-    FROM told AS t JOIN since AS s USING (namesrv_id)
+    FROM lists AS t JOIN since AS s USING (namesrv_id)
     JOIN registered AS r ON r.namesrv_id <> t.namesrv_id AND t.seq > s.known_seq AND t.seq > r.seq + $fresh_ns // 25
         AND t.seq <= r.seq + least($fresh_ns, coalesce(r.lease_ms, $lease_ms) * 500000)
-    ANTI JOIN heard AS own ON own.namesrv_id = t.namesrv_id AND own.broker_addr = r.broker_addr
+    ANTI JOIN beats AS own ON own.namesrv_id = t.namesrv_id AND own.broker_addr = r.broker_addr
     ANTI JOIN rivals AS v ON v.broker_name = r.broker_name AND v.broker_id = r.broker_id
 )
 SELECT one, other, count(DISTINCT event_id) FILTER (is_shown) AS answers, count_if(is_shown)::BIGINT AS shown,

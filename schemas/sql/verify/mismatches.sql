@@ -14,7 +14,7 @@ SELECT
     coalesce(
         classification,
         CASE WHEN unseen THEN 'unseen_broker' WHEN late IS NOT NULL THEN late
-            WHEN $is_told_elsewhere THEN 'other_address'
+            WHEN $is_suspected THEN 'other_address'
         ELSE 'mismatched' END
     ) AS classification,
     coalesce(nullif(concat_ws(chr(10), nullif(response_fields, '{}'), body), ''), remark) AS answered, expected

@@ -1,6 +1,6 @@
-"""The second pass, over one day: settles, replays and judges name servers, by their slices.
+"""The second pass, over one day: settles, replays and verifies name servers, by their slices.
 
-A task gets file names, few rows, and the methods that read the files (`Work`). Judging raises flags, compares answers with the
+A task gets file names, few rows, and the methods that read the files (`Work`). It then derives flags, compares answers with the
 histories, and finds differences from an earlier publication of the day. Each task counts rules, and takes digests, for all its
 name servers at once.
 """
@@ -301,8 +301,8 @@ def require_configs(root: str, configs: pa.Table, digests: Collection[str | None
 
 REPLAYED = (gold.PAST_KNOWLEDGE,)
 """Day-cut tables whose slices a replay writes. Intervals are written later, after a comparison with existing ones."""
-JUDGED = tuple(table for step in ("outcomes", "flags", "verify") for table in gold.made_by(step) if table.is_by_day)
-"""Day-cut tables whose slices judging a day writes."""
+REPORTED = tuple(table for step in ("outcomes", "flags", "verify") for table in gold.made_by(step) if table.is_by_day)
+"""Day-cut tables whose slices are written after a replay: outcomes, flags, verdicts."""
 SETTLED = (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS)
 """Tables that are taken over even if earlier days must be replayed first."""
 _OF_DAY = (*OTHERS, bronze.ROUTE_OBSERVATIONS)
@@ -311,8 +311,8 @@ _REPLAY = 0.7
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Result of judging one name server's day.
+class NamesrvResult:
+    """Result of one name server's day.
 
     Written files, and the result for its intervals; `events` that the core took, and their count by outcome; `reconsidered_since`:
     from this position on earlier days were replayed with a value that turns out wrong; rows to compare with other name servers; its
@@ -330,26 +330,26 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class JudgedTogether:
-    """Result of judging a day of several name servers: of each, and the counts over all their rows.
+class GroupResult:
+    """Result of a day of several name servers: of each, and the counts over all their rows.
 
     `digests`: of the day's gold slices; `measurements`: their rules.
     """
 
-    each: list[Judged] = field(default_factory=list)
+    each: list[NamesrvResult] = field(default_factory=list)
     digests: dict[Slice, Digest] = field(default_factory=dict)
     measurements: list[Measurement] = field(default_factory=list)
 
 
-def replay_namesrvs(work: Sequence[NamesrvWork]) -> JudgedTogether:
-    """Settle, replay and judge one day of some name servers: the task of the pass. All their slices are in memory at one time."""
+def replay_namesrvs(work: Sequence[NamesrvWork]) -> GroupResult:
+    """Settle, replay and verify one day of some name servers: the task of the pass. All their slices are in memory at one time."""
     each = []
     for number, one in enumerate(work):
-        each.append(_judged(one, lambda share, behind=number: tell((behind + _REPLAY * share) / len(work))))  # type: ignore[misc]
-    judged = [of for of, _ in each]
+        each.append(_replayed(one, lambda share, behind=number: tell((behind + _REPLAY * share) / len(work))))  # type: ignore[misc]
+    results = [of for of, _ in each]
     slices = {table.name: pa.concat_tables([of[table.name] for _, of in each]) for table in DATA_TABLES}
     digests = {
-        cut: digest for of in judged for written in of.intervals.values() for cut, digest in written.digests.items()
+        cut: digest for of in results for written in of.intervals.values() for cut, digest in written.digests.items()
     }
     for table in (table for table in gold.REPORT_TABLES if table.is_by_day):
         digests |= slices_of(table.name, slices[table.name])
@@ -358,11 +358,11 @@ def replay_namesrvs(work: Sequence[NamesrvWork]) -> JudgedTogether:
     intervals = {table.name: conformed(slices[table.name], on_a_day(table), day=day) for table in gold.INTERVAL_TABLES}
     frames = {**slices, **intervals, **_recorded(Files.together([one.today for one in work]), day, slices)}
     measured = measure(frames, slices, [day], which=lambda rule: rule.scope != "table")
-    return JudgedTogether(judged, digests, measured)
+    return GroupResult(results, digests, measured)
 
 
-def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, dict[str, pa.Table]]:
-    """Return the result of judging one name server's day, and its slices."""
+def _replayed(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[NamesrvResult, dict[str, pa.Table]]:
+    """Return the result of one name server's day, and its slices."""
     frames = {table.name: work.today.rows(table, once=LONG_TEXTS & {*table.column_names}) for table in _OF_DAY}
     frames["hours"] = hours = work.hours()
     answers = frames[bronze.ROUTE_OBSERVATIONS.name]
@@ -425,11 +425,11 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
             slices,
             work.unread,
             capacities,
-            is_told_elsewhere=bool(work.suspected.num_rows),
+            is_suspected=bool(work.suspected.num_rows),
         )
     )
-    told = {**slices, **life}
-    recorded = recorded_day(work.namesrv_id, work.day, told, extent)
+    all_slices = {**slices, **life}
+    recorded = recorded_day(work.namesrv_id, work.day, all_slices, extent)
     # Intervals that closed on the day, and open ones unless a file already has them unchanged.
     intervals = {
         table.name: write_intervals(
@@ -447,19 +447,19 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
     is_log = is_logged(slices[gold.PAST_KNOWLEDGE.name])
     goes_on = work.start == work.day - dt.timedelta(days=1) and work.background.settings_before.num_rows
     goes_on_from = day_start(work.day) if goes_on else None
-    spans = [] if is_log else served(recorded, next(iter(unsettled(told)), None), goes_on_from)
+    spans = [] if is_log else served(recorded, next(iter(unsettled(all_slices)), None), goes_on_from)
     about = About(work.namesrv_id, work.day, work.thresholds)
-    judged = Judged(
+    result = NamesrvResult(
         work.namesrv_id,
-        {**files, **work.write({table: slices[table.name] for table in JUDGED})},
+        {**files, **work.write({table: slices[table.name] for table in REPORTED})},
         done.events,
         intervals,
         outcome_counts(slices[gold.EVENT_OUTCOMES.name], pc.sum(hours["beats"]).as_py() or 0),
         settled.reconsidered_since,
-        compared(told, before[gold.FINDINGS.name], spans, refused_from(answers), about),
+        compared(all_slices, before[gold.FINDINGS.name], spans, refused_from(answers), about),
         recorded,
     )
-    return judged, slices
+    return result, slices
 
 
 def _recorded(today: Files, day: dt.date, slices: Frames) -> dict[str, pa.Table]:
@@ -490,7 +490,7 @@ WITH others AS (
     UNION SELECT closed_by FROM data_version_history UNION SELECT opened_by FROM orphaned_topics
     UNION SELECT closed_by FROM orphaned_topics
 )
--- An outcome for what a response told of an unknown past has the event's id with a suffix.
+-- An outcome for what a response showed of an unknown past has the event's id with a suffix.
 SELECT DISTINCT regexp_replace(event_id, '-response$', '') AS event_id, seq FROM event_outcomes
 WHERE operation NOT IN ({words(SYNTHETIC_OPERATIONS)})
 UNION ALL SELECT event_id, NULL FROM others WHERE event_id IS NOT NULL AND event_id NOT IN (SELECT event_id FROM event_outcomes)
