@@ -413,7 +413,7 @@ def _unknown_from_ms(given: SettleInput, known: Sequence[Mapping[str, Any]], nam
     """
     if not known or known[0]["day"] != given.day:
         return None
-    serves_orders = any(one.config.order_message_enable for *_, one in namesrv.stretches)
+    serves_orders = any(one.config.order_message_enable for *_, one in namesrv.spans)
     unknown = known[0]["kind"] != "started" or serves_orders or _shows_entries(given)
     return int(known[0]["seq"] // NS_PER_MS) if unknown else None
 
@@ -428,5 +428,5 @@ def _shows_entries(given: SettleInput) -> bool:
         return True
     # Of 4.x, and with returnOrderTopicConfigToBroker, the answer to each registration has them.
     has_rows = pc.match_substring_regex(pc.field("response_body"), r'"table":\s*\{\s*"')
-    told = given.raw_beats(bronze.REGISTRATIONS.name, columns=["seq"], where=(pc.field("seq") < put_seq) & has_rows)
-    return bool(told.num_rows)
+    later = given.raw_beats(bronze.REGISTRATIONS.name, columns=["seq"], where=(pc.field("seq") < put_seq) & has_rows)
+    return bool(later.num_rows)

@@ -32,7 +32,7 @@ OTHERS = tuple(table for table in bronze.EVENT_TABLES if table not in BEATS)
 """Tables of events other than brokers' beats."""
 RESPONSES, RESPONSE = "responses", "-response"
 """The kind of events that are responses to requests, and the suffix of their ids after those of the requests."""
-_TOLD = [code for table in ("heartbeats", "admin_events") for code in codec.RESPONSE_TABLES[table]]
+_ANSWERED = [code for table in ("heartbeats", "admin_events") for code in codec.RESPONSE_TABLES[table]]
 _LIFE = pa.array(["started", "stopped", "recording_gap", "logged"])
 _RENAMED = {bronze.CHANNEL_EVENTS.name: "channel_kind", bronze.NAMESRV_EVENTS.name: "namesrv_kind"}
 _LEFT_OUT = {
@@ -85,7 +85,7 @@ def day_events(
     """
     found = [_events_of(frames[table.name], table) for table in tables]
     if with_answers:
-        said = {
+        makers = {
             bronze.REGISTRATIONS: _responses_of,
             bronze.HEARTBEATS: _responses_of,
             bronze.ADMIN_EVENTS: _responses_of,
@@ -93,7 +93,7 @@ def day_events(
         }
         found += [
             events_of(frames[table.name])
-            for table, events_of in said.items()
+            for table, events_of in makers.items()
             if table.name in frames and (table in tables or table not in bronze.EVENT_TABLES)
         ]
     return pa.concat_tables(found) if found else EVENTS.empty_table()
@@ -158,8 +158,8 @@ def _with_refusal(requests: pa.Table) -> pa.Table:
     codes = requests["response_code"]
     if not pc.any(pc.not_equal(codes, ResponseCode.SUCCESS.value)).as_py():
         return requests
-    said = requests["response_remark"].to_pylist() if "response_remark" in requests.column_names else repeat(None)
-    why = [refusal_of(code, remark) for code, remark in zip(codes.to_pylist(), said, strict=False)]
+    remarks = requests["response_remark"].to_pylist() if "response_remark" in requests.column_names else repeat(None)
+    why = [refusal_of(code, remark) for code, remark in zip(codes.to_pylist(), remarks, strict=False)]
     return requests.append_column("refusal", pa.array(why, STRING))
 
 
@@ -171,12 +171,12 @@ def _answers_of(observations: pa.Table) -> pa.Table:
 
 def _responses_of(requests: pa.Table) -> pa.Table:
     """Return the responses to requests as events, each at the position after its request: it shows the state from then on."""
-    taken = pc.field("code").isin(_TOLD)
+    taken = pc.field("code").isin(_ANSWERED)
     if "refusal" in requests.column_names:  # a lone topic is refused by the state of the registry
         taken = pc.field("refusal").is_null() | (pc.field("refusal") == REGISTER_FAILED)
     rows = requests.filter(pc.field("response_fields").is_valid() & taken)
     seq = pc.add(rows["seq"], 1)
-    said = {
+    columns = {
         "kind": pa.repeat(RESPONSES, rows.num_rows),
         "seq": seq,
         "event_id": pc.binary_join_element_wise(rows["event_id"], RESPONSE, ""),
@@ -185,12 +185,12 @@ def _responses_of(requests: pa.Table) -> pa.Table:
         "body": rows["response_body"],
         "remark": rows["response_remark"],
     }
-    return as_events(rows.select([name for name in rows.column_names if name in EVENTS.names]), **said)
+    return as_events(rows.select([name for name in rows.column_names if name in EVENTS.names]), **columns)
 
 
 # Columns that differ from row to row, and columns that neither the core nor an outcome reads.
-_NOT_SAID = {"namesrv_id", "seq", "event_id", "effect_us", "received_us", "arrival_us", "request_seq"}
-_NOT_SAID |= {"silent_ms", "pending_requests", "closed_by", "operation", "topic_count"}
+_NOT_CONTENT = {"namesrv_id", "seq", "event_id", "effect_us", "received_us", "arrival_us", "request_seq"}
+_NOT_CONTENT |= {"silent_ms", "pending_requests", "closed_by", "operation", "topic_count"}
 _KINDS = ("kind", "channel_kind")
 # As objects, rows take far more memory than as columns.
 _ROWS_AT_A_TIME = 20_000
@@ -206,7 +206,7 @@ class Report(NamedTuple):
 class Timed:
     """Events in the order in which they took effect.
 
-    `said`: one row for each distinct content, without columns that are NULL in all. `events` and `reports`: for each
+    `contents`: one row for each distinct content, without columns that are NULL in all. `events` and `reports`: for each
     content, the core's event, and the data version that it reports, if any. `numbers`: the content's number, by event.
     """
 
@@ -217,16 +217,16 @@ class Timed:
         placed = rows.select(["seq", "event_id", "effect_us", "request_seq", *is_run]).take(order)
         self._rows = _in_time(placed).drop_columns(is_run)
         filled = (name for name in rows.column_names if name in _KINDS or rows[name].null_count < rows.num_rows)
-        self.said, numbers = distinct(rows, [name for name in filled if name not in _NOT_SAID])
+        self.contents, numbers = distinct(rows, [name for name in filled if name not in _NOT_CONTENT])
         self.numbers = numbers[order.to_numpy()]
         self.events: list[Event] = []
         self.reports: list[Report | None] = []
         absent = dict.fromkeys(rows.column_names)
-        for row in rows_of(self.said):
+        for row in rows_of(self.contents):
             event = codec.event_of({**absent, **row}, topic_tables)
             broker = (row.get("cluster_name"), row.get("broker_name"), row.get("broker_addr"))
-            told = Report(broker, event.data_version) if isinstance(event, (RegisterBroker, QueryDataVersion)) else None
-            self.reports.append(told)
+            made = Report(broker, event.data_version) if isinstance(event, (RegisterBroker, QueryDataVersion)) else None
+            self.reports.append(made)
             self.events.append(RefreshRun(event) if row.get("is_run") else event)  # type: ignore[arg-type]
         self._with_answers = any(type(event) is AnswerObserved for event in self.events)
 
@@ -302,8 +302,8 @@ def wrong_configs(configs: pa.Table) -> list[str]:
     held = zip(
         _records(configs["topics"], TopicConfig), _records(configs["mappings"], TopicQueueMappingInfo), strict=True
     )
-    said = configs["topic_config_digest"].to_pylist()
-    return [digest for digest, content in zip(said, held, strict=True) if content_digest(*content) != digest]
+    digests = configs["topic_config_digest"].to_pylist()
+    return [digest for digest, content in zip(digests, held, strict=True) if content_digest(*content) != digest]
 
 
 def _records(lists: pa.ChunkedArray, record: type[TopicConfig | TopicQueueMappingInfo]) -> list[list[Any]]:

@@ -167,7 +167,7 @@ REFUSED = pa.schema(
         *(("first_us", pa.int64()), ("last_us", pa.int64()), ("event_id", pa.string())),
     ]
 )
-"""A topic for which clients were told that it does not exist: answers, hosts, the first and last time, the first answer."""
+"""A topic that clients were answered not to exist: answers, hosts, the first and last time, the first answer."""
 
 
 class Compared(NamedTuple):
@@ -175,7 +175,7 @@ class Compared(NamedTuple):
 
     `versions`: when each data version was first recorded. `routed`: for each broker name and change (`at_us`) its number of
     topics, and the exclusive-or of their hashes. `addresses`: those of brokers, with their clusters. `served`: times (from,
-    until, µs) at which the registry existed and was known. `told`: findings from comparisons that stood at the beginning of
+    until, µs) at which the registry existed and was known. `open_findings`: those from comparisons, open at the beginning of
     the day. `refused`: `REFUSED`.
     """
 
@@ -183,29 +183,29 @@ class Compared(NamedTuple):
     routed: pa.Table
     addresses: pa.Table
     served: pa.Table
-    told: pa.Table
+    open_findings: pa.Table
     refused: pa.Table
 
 
 def refused_from(answers: pa.Table) -> pa.Table:
     """Return the topics refused as non-existent: `REFUSED`. `answers`: rows of route_observations."""
-    codes = {"code": RequestCode.GET_ROUTEINFO_BY_TOPIC.value, "told": ResponseCode.TOPIC_NOT_EXIST.value}
+    codes = {"code": RequestCode.GET_ROUTEINFO_BY_TOPIC.value, "refused": ResponseCode.TOPIC_NOT_EXIST.value}
     return ask(_REFUSED, {"answers": answers}, **codes).cast(REFUSED)
 
 
 _REFUSED = """
 SELECT subject AS topic, count(*) AS answers, count(DISTINCT regexp_replace(channel_id, ':[0-9]+#.*$', '')) AS clients,
     min(epoch_us(effect_time)) AS first_us, max(epoch_us(effect_time)) AS last_us, arg_min(event_id, effect_time) AS event_id
-FROM answers WHERE code = $code AND response_code = $told GROUP BY subject
+FROM answers WHERE code = $code AND response_code = $refused GROUP BY subject
 """
 
 
 def compared(
-    slices: Mapping[str, pa.Table], told_before: pa.Table, served: Iterable[Span], refused: pa.Table, about: About
+    slices: Mapping[str, pa.Table], open_findings: pa.Table, served: Iterable[Span], refused: pa.Table, about: About
 ) -> Compared:
     """Return the parts of one name server's day that are compared.
 
-    `slices`: its histories; `told_before`: `findings` that stood at the beginning of the day; `refused`: `REFUSED`.
+    `slices`: its histories; `open_findings`: those at the beginning of the day; `refused`: `REFUSED`.
     """
     start = day_start(about.day)
     versions = {DATA_VERSION_HISTORY.name: slices[DATA_VERSION_HISTORY.name]}
@@ -217,7 +217,7 @@ def compared(
         _named(ask(query("between/routed"), queues, start=start), about.namesrv_id),
         _named(members.group_by(members.column_names).aggregate([]), about.namesrv_id),
         pa.Table.from_pylist(spans, schema=_SERVED),
-        told_before.filter(pc.field("code").isin(BETWEEN)),
+        open_findings.filter(pc.field("code").isin(BETWEEN)),
         _named(refused, about.namesrv_id),
     )
 
@@ -262,7 +262,7 @@ def served(
 
 def across(of: Compared, queues: Queues, day: dt.date, thresholds: Thresholds) -> pa.Table:
     """Return the rows of `findings` on `day` that come from comparing name servers. `of`: the parts of all of them."""
-    clocks = ask(query("between/clocks_apart"), {"first_versions": of.versions})
+    clocks = ask(query("between/clock_skew"), {"first_versions": of.versions})
     found = [conformed(clocks, FINDINGS, told_on=day, ended_on=day)]
     fleets, diverged = _fleets(of), dict[str, pa.Table]()
     for names in fleets:
@@ -270,9 +270,9 @@ def across(of: Compared, queues: Queues, day: dt.date, thresholds: Thresholds) -
             diverged |= _divergence(Compared(*(_of(table, names) for table in of)), queues, day, thresholds)
     split = _split(of, fleets, queues, day, thresholds)
     for code, new in ((_DIVERGENCE.code, diverged), (_SPLIT.code, split)):
-        # Findings of name servers that were not compared stand as before.
-        rest = of.told.filter((pc.field("code") == code) & ~pc.field("namesrv_id").isin(pa.array(new, pa.string())))
-        found += [*new.values(), rest]
+        # Findings of name servers that were not compared stay as before.
+        rest = of.open_findings.filter(pc.field("code") == code)
+        found += [*new.values(), rest.filter(~pc.field("namesrv_id").isin(pa.array(new, pa.string())))]
     return pa.concat_tables(found)
 
 
@@ -280,28 +280,28 @@ def _split(
     of: Compared, fleets: Sequence[Sequence[str]], queues: Queues, day: dt.date, thresholds: Thresholds
 ) -> dict[str, pa.Table]:
     """Return NS_SPLIT by name server: topics that it refused and that others of its cluster, without a common broker, route."""
-    stands = of.told.filter(pc.field("code") == _SPLIT.code)
-    if len(fleets) < 2 or not (of.refused.num_rows or stands.num_rows):
+    own = of.open_findings.filter(pc.field("code") == _SPLIT.code)
+    if len(fleets) < 2 or not (of.refused.num_rows or own.num_rows):
         return {}
     fleet = {name: number for number, names in enumerate(fleets) for name in names}
     members = of.addresses.filter(pc.field("namesrv_id").isin([*fleet]) & pc.field("cluster_name").is_valid())
     numbers = pa.array([fleet[name] for name in members["namesrv_id"].to_pylist()], pa.int64())
-    apart = ask(_APART, {"members": members.append_column("fleet", numbers)})
-    names = apart["namesrv_id"].unique().to_pylist()
+    clusters = ask(_SPLIT_CLUSTERS, {"members": members.append_column("fleet", numbers)})
+    names = clusters["namesrv_id"].unique().to_pylist()
     if not names:
         return {}
-    brokers = apart["broker_name"].unique()
+    brokers = clusters["broker_name"].unique()
     given = {
-        "fleets": apart,
+        "fleets": clusters,
         "queues": queues(names, brokers.combine_chunks() if isinstance(brokers, pa.ChunkedArray) else brokers),
         "served": of.served,
         "refused": of.refused,
-        "standing": _of(stands, names),
+        "open_findings": _of(own, names),
     }
     return _findings_of(_SPLIT, given, names, day, thresholds)
 
 
-_APART = """
+_SPLIT_CLUSTERS = """
 SELECT DISTINCT namesrv_id, cluster_name, broker_name, fleet FROM members
 WHERE cluster_name IN (SELECT cluster_name FROM members GROUP BY cluster_name HAVING count(DISTINCT fleet) > 1)
 """
@@ -310,25 +310,25 @@ WHERE cluster_name IN (SELECT cluster_name FROM members GROUP BY cluster_name HA
 def _divergence(of: Compared, queues: Queues, day: dt.date, thresholds: Thresholds) -> dict[str, pa.Table]:
     """Return NS_DIVERGENCE by name server, among those that share brokers: topics that it lacked and others had."""
     tables = {"routed": of.routed, "served": of.served}
-    apart = ask(query("between/apart"), tables, diverged_us=thresholds.diverged_us)["broker_name"].combine_chunks()
+    found = ask(query("between/diverged"), tables, diverged_us=thresholds.diverged_us)["broker_name"].combine_chunks()
     names = of.served["namesrv_id"].unique().to_pylist()
-    stands = _of(of.told.filter(pc.field("code") == _DIVERGENCE.code), names)
-    if not len(apart) and not stands.num_rows:
+    own = _of(of.open_findings.filter(pc.field("code") == _DIVERGENCE.code), names)
+    if not len(found) and not own.num_rows:
         return {}
-    given = {"queues": queues(names, apart), "served": of.served, "standing": stands}
+    given = {"queues": queues(names, found), "served": of.served, "open_findings": own}
     return _findings_of(_DIVERGENCE, given, names, day, thresholds)
 
 
 def _findings_of(
     finding: Finding, given: Mapping[str, pa.Table], names: Iterable[str], day: dt.date, thresholds: Thresholds
 ) -> dict[str, pa.Table]:
-    """Return the findings of one code by name server: from its query over `given`, and from those `standing`."""
+    """Return the findings of one code by name server: from its query over `given`, and from those `open_findings`."""
     things = ask(finding.sql, given, start=day_start(day), diverged_us=thresholds.diverged_us)
     things = things.append_column("code", pa.repeat(finding.code, things.num_rows))
 
     def of_server(name: str) -> pa.Table:
         own = _of(things, [name]).drop_columns(["namesrv_id"])
-        return told_of(own, _of(given["standing"], [name]), About(name, day, thresholds))
+        return finding_rows(own, _of(given["open_findings"], [name]), About(name, day, thresholds))
 
     return {name: of_server(name) for name in names}
 
@@ -380,19 +380,19 @@ class About(NamedTuple):
     seen_until: dt.datetime | None = None  # when something was last recorded of it on the day
 
 
-def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Table:
-    """Return the rows of `findings` of one name server on a day: those that stood at its beginning, and new ones.
+def findings(tables: Frames, news: Frames, before: Frames, about: About) -> pa.Table:
+    """Return the rows of `findings` of one name server on a day: those open at its beginning, and new ones.
 
     `tables`: the day's slices of the tables that the catalogue reads, `registered.UNRENEWED`, and the tables of `registered`.
-    `news`: rows of histories opened or closed on the day. `told`: `findings` that were open at its beginning;
+    `news`: rows of histories opened or closed on the day. `before`: `findings` that were open at its beginning;
     `expired_brokers` of days before, of which may be missing brokers that were back on the same day and rows that
     `Thresholds.waited_us` excludes; and the tables `context.LOOKED_BACK_AT` of the last day before.
     """
-    standing = told.get(FINDINGS.name, empty(FINDINGS)).filter(~pc.field("code").isin(BETWEEN))
+    open_findings = before.get(FINDINGS.name, empty(FINDINGS)).filter(~pc.field("code").isin(BETWEEN))
     tables = {
         **_SEEN,
         **tables,
-        "expired_before": told.get(EXPIRED_BROKERS.name, empty(EXPIRED_BROKERS)),
+        "expired_before": before.get(EXPIRED_BROKERS.name, empty(EXPIRED_BROKERS)),
         "about": pa.table({"namesrv_id": [about.namesrv_id], "seen_until": pa.array([about.seen_until], TIMESTAMP)}),
     }
     values = {**asdict(about.thresholds), "start": day_start(about.day)}
@@ -401,39 +401,39 @@ def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Tab
     for finding in CATALOGUE:
         if finding.is_between or (about.is_logged and not finding.shows_in_logs) or (finding.needs_events and is_deaf):
             continue
-        stands = standing.filter(pc.field("code") == finding.code)
-        if _may_be(finding, tables, news, stands):
-            used = {name: table for name, table in {**tables, "standing": stands}.items() if name in finding.words}
+        open_ones = open_findings.filter(pc.field("code") == finding.code)
+        if _may_be(finding, tables, news, open_ones):
+            used = {name: of for name, of in {**tables, "open_findings": open_ones}.items() if name in finding.words}
             if finding.looks_back:
-                earlier = used.keys() & told.keys() & {table.name for table in LOOKED_BACK_AT}
-                used |= {name: pa.concat_tables([told[name], used[name]]) for name in earlier}
+                earlier = used.keys() & before.keys() & {table.name for table in LOOKED_BACK_AT}
+                used |= {name: pa.concat_tables([before[name], used[name]]) for name in earlier}
             named = {name: value for name, value in values.items() if f"${name}" in finding.words}
             rows = ask(finding.sql, used, **named)
             things.append(rows.append_column("code", pa.repeat(finding.code, rows.num_rows)))
             asked.add(finding.code)
     is_asked = pc.field("code").isin(pa.array(asked, pa.string()))
-    told_now = told_of(pa.concat_tables(things, promote_options="default"), standing.filter(is_asked), about)
-    return pa.concat_tables([told_now, standing.filter(~is_asked)])
+    rows_now = finding_rows(pa.concat_tables(things, promote_options="default"), open_findings.filter(is_asked), about)
+    return pa.concat_tables([rows_now, open_findings.filter(~is_asked)])
 
 
-def told_of(things: pa.Table, standing: pa.Table, about: About) -> pa.Table:
-    """Return the rows of `findings` on the day. `standing`: open findings of the codes that were queried."""
-    if not things.num_rows and not standing.num_rows:
+def finding_rows(things: pa.Table, open_findings: pa.Table, about: About) -> pa.Table:
+    """Return the rows of `findings` on the day. `open_findings`: open findings of the codes that were queried."""
+    if not things.num_rows and not open_findings.num_rows:
         return empty(FINDINGS)
-    given = {"things": things, "standing": standing, "kinds": _KINDS}
+    given = {"things": things, "open_findings": open_findings, "kinds": _KINDS}
     since_us, until_us = about.unsettled or (None, None)
     values = {"day": about.day, "start": day_start(about.day), "since_us": since_us, "until_us": until_us}
-    return conformed(ask(query("findings/told"), given, **values), FINDINGS, namesrv_id=about.namesrv_id)
+    return conformed(ask(query("findings/rows"), given, **values), FINDINGS, namesrv_id=about.namesrv_id)
 
 
-def _may_be(finding: Finding, tables: Frames, news: Frames, standing: pa.Table) -> bool:
-    """Return whether a finding of one code may have begun, or one of those standing may have ended."""
-    if not finding.of or (finding.looks_back and standing.num_rows):
+def _may_be(finding: Finding, tables: Frames, news: Frames, open_findings: pa.Table) -> bool:
+    """Return whether a finding of one code may have begun, or an open one may have ended."""
+    if not finding.of or (finding.looks_back and open_findings.num_rows):
         return True
     of_the_day = {**tables, **news}
     if any(of_the_day[name].num_rows for name in finding.of):
         return True
-    return bool(standing.num_rows) and not news.keys() & finding.of
+    return bool(open_findings.num_rows) and not news.keys() & finding.of
 
 
 _SEEN = {name: of.empty_table() for name, of in {"unrenewed": UNRENEWED, "suspected": SUSPECTED, **SEEN}.items()}

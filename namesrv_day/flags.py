@@ -112,13 +112,13 @@ def swept_routes(
     single = {*carried, *unlisted}
     kept, reported = _values(held, "topic"), _among(reported, "topic", single)
     confs, mappings = _order_confs(today[gold.KV_CONFIG_HISTORY.name]), today[gold.TOPIC_QUEUE_MAPPING_HISTORY.name]
-    told = {
+    histories = {
         gold.TOPIC_QUEUE_HISTORY.name: held,
         gold.KV_CONFIG_HISTORY.name: _among(confs, "topic", kept),
         gold.TOPIC_QUEUE_MAPPING_HISTORY.name: _among(mappings, "topic", kept),
     }
     for name in (gold.KV_CONFIG_HISTORY.name, gold.TOPIC_QUEUE_MAPPING_HISTORY.name):
-        single |= _values(told[name], "topic")
+        single |= _values(histories[name], "topic")
     classes = alike(held, single)
     found: list[tuple[str | None, RouteHistory]] = []
     members = _among(today[gold.BROKER_ADDR_HISTORY.name], "broker_name", _values(held, "broker_name"))
@@ -126,7 +126,7 @@ def swept_routes(
     of_brokers = {name: _among(today[name], "broker_addr", addrs) for name in of_addrs}
     shared = route_parts(intervals_in({gold.BROKER_ADDR_HISTORY.name: members, **of_brokers}))
     for topics in _some_at_a_time(classes):
-        of_topics = intervals_in({name: _among(rows, "topic", topics) for name, rows in told.items()})
+        of_topics = intervals_in({name: _among(rows, "topic", topics) for name, rows in histories.items()})
         for row in rows_of(_among(reported, "topic", topics)):
             key, at = (row["topic"], row["broker_name"]), Position(row["seq"], _LAST_IN_STEP)
             of_topics.append(_stated(REPORTED, key, row["listed"], row["valid_from"], row["opened_by"], at))
@@ -164,10 +164,8 @@ def _moved(slices: Frames, new: Frames) -> set[str | None]:
 
 def _turns(slices: Frames, namesrv: Namesrv) -> list[Interval]:
     """Return the changes of the name server: a new process or configuration, or the first answer that shows one."""
-    stretches = pairwise(namesrv.stretches)
-    turns = [
-        (seq, now) for (*_, was), (seq, _, now) in stretches if (was.profile, was.config) != (now.profile, now.config)
-    ]
+    pairs = pairwise(namesrv.spans)
+    turns = [(seq, now) for (*_, was), (seq, _, now) in pairs if (was.profile, was.config) != (now.profile, now.config)]
     settings, life = slices[gold.NAMESRV_SETTINGS.name], slices[bronze.NAMESRV_EVENTS.name]
     causes = {row["from_seq"]: row["evidence"][0] for row in rows_of(settings) if row["evidence"]}
     causes |= {row["seq"]: row["event_id"] for row in rows_of(life.filter(pc.field("kind").isin(BEGINNINGS)))}
@@ -181,7 +179,7 @@ def _stated(table: str, key: tuple[object, ...], value: object, at_us: int, even
 
 def _served_otherwise(slices: Frames, namesrv: Namesrv) -> set[str | None]:
     """Return the topics whose routes a change of configuration affects: those with an order conf, or with acting masters."""
-    configs = [one.config for *_, one in namesrv.stretches]
+    configs = [one.config for *_, one in namesrv.spans]
     found = set[str | None]()
     if len({config.order_message_enable for config in configs}) > 1:
         found |= _values(_order_confs(slices[gold.KV_CONFIG_HISTORY.name]), "topic")
@@ -199,8 +197,10 @@ def alike(held: pa.Table, single: Strings) -> pa.Table:
     `single` topics are like no other, and so are topics for which no slave is shown as master (`acts_for`).
     """
     topics = pc.unique(held["topic"])
-    apart = topics.filter(pc.fill_null(pc.starts_with(topics, SYNC_BROKER_MEMBER_GROUP_PREFIX), fill_value=False))
-    alone = pa.table({"topic": pa.array({*single, *apart.to_pylist()} - {None}, pa.string())})
+    member_topics = topics.filter(
+        pc.fill_null(pc.starts_with(topics, SYNC_BROKER_MEMBER_GROUP_PREFIX), fill_value=False)
+    )
+    alone = pa.table({"topic": pa.array({*single, *member_topics.to_pylist()} - {None}, pa.string())})
     return ask(query("flags/alike"), {"held": held, "single": alone})
 
 
@@ -237,11 +237,11 @@ def _of_all(
 
 def _unlisted(today: Frames, recorded: Recorded) -> set[str | None]:
     """Return a superset of the topics that a broker's master omitted from a registration of the day."""
-    said = ask(query("flags/said"), {"hours": today["hours"]})
-    if not said.num_rows:
+    registered = ask(query("flags/registered"), {"hours": today["hours"]})
+    if not registered.num_rows:
         return set()
-    configs = recorded.topic_configs(pc.unique(said["topic_config_digest"]))
-    tables = {"said": said, "configs": configs, "queues": today[gold.TOPIC_QUEUE_HISTORY.name]}
+    configs = recorded.topic_configs(pc.unique(registered["topic_config_digest"]))
+    tables = {"registered": registered, "configs": configs, "queues": today[gold.TOPIC_QUEUE_HISTORY.name]}
     return _values(ask(query("flags/unlisted"), tables), "topic")
 
 
@@ -357,8 +357,8 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
 def _past(today: Frames) -> Past | None:
     """Return the past with its settings and heartbeats only; None: everything was known."""
     past_knowledge = today[gold.PAST_KNOWLEDGE.name]
-    told = past_knowledge.filter(pc.field("what").isin(["setting", "beat"]))
-    return Past.load(map(fact_of, rows_of(told))) if told.num_rows else None
+    facts = past_knowledge.filter(pc.field("what").isin(["setting", "beat"]))
+    return Past.load(map(fact_of, rows_of(facts))) if facts.num_rows else None
 
 
 def unsettled(today: Frames) -> list[Unsettled]:

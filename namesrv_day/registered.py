@@ -38,18 +38,18 @@ from schemas.times import US_PER_DAY, day_start, day_start_us
 
 _STRING = pa.string()
 _BROKER = [("broker_name", _STRING), ("broker_addr", _STRING)]
-_TOLD = [("told_time", TIMESTAMP), ("event_id", _STRING)]
+_EVENT = [("told_time", TIMESTAMP), ("event_id", _STRING)]
 _ENDED = [("until", TIMESTAMP), ("ended_by", _STRING)]
 _TOPICS = [(name, list_of(_STRING)) for name in ("changed", "skipped")]
-SAME_VERSION = pa.schema([*_BROKER, *_TOLD, ("version", _STRING), ("is_new_version", pa.bool_()), *_TOPICS])
+SAME_VERSION = pa.schema([*_BROKER, *_EVENT, ("version", _STRING), ("is_new_version", pa.bool_()), *_TOPICS])
 """A registration that repeats a data version with other topics. `changed`: topics that differ or are missing in it; `skipped`:
 those that the name server did not take over. `is_new_version`: the version was first seen on the day."""
-LONE = pa.schema([*_BROKER, *_TOLD, ("is_refused", pa.bool_())])
+LONE = pa.schema([*_BROKER, *_EVENT, ("is_refused", pa.bool_())])
 """A first registration with a single topic."""
 _VERSIONS = [("broker_version", _STRING), ("namesrv_version", _STRING)]
-REFUSED = pa.schema([*_BROKER, *_TOLD, ("reason", _STRING), *_VERSIONS])
+REFUSED = pa.schema([*_BROKER, *_EVENT, ("reason", _STRING), *_VERSIONS])
 """A refused registration, with its reason, and the releases of the broker and the name server."""
-TAKEN = pa.schema([*_BROKER, *_TOLD])
+TAKEN = pa.schema([*_BROKER, *_EVENT])
 """An accepted registration of a broker with refused ones: the first of the day, and the first after refused ones."""
 _WIPED = (("told_time", TIMESTAMP), ("told_by", _STRING), ("decided_time", TIMESTAMP), ("removed_time", TIMESTAMP))
 WIPED = pa.schema([*_BROKER, *_WIPED, ("removed_by", _STRING)])
@@ -64,16 +64,16 @@ TOO_LONG = pa.schema(
 """A registration whose frame exceeds the maximum length; broker fields that its header does not show are NULL."""
 UNMAPPED = pa.schema(
     [
-        *(*_BROKER, ("topic", _STRING), *_TOLD, ("seq", pa.int64()), ("said", _STRING)),
+        *(*_BROKER, ("topic", _STRING), *_EVENT, ("seq", pa.int64()), ("kind", _STRING)),
         *(("until_time", TIMESTAMP), ("until_by", _STRING)),
     ]
 )
-"""How a master registers a topic that has a mapping at the name server, until that changes: `said` static, plain or missing."""
+"""How a master registers a topic that has a mapping at the name server, until that changes: `kind` static, plain or missing."""
 SILENT = pa.schema([*_BROKER, ("broker_id", pa.int64()), ("since", TIMESTAMP), ("event_id", _STRING), *_ENDED])
 """Time in which a broker name was silent while another one has its address, too; `until` NULL: to the end of the day."""
 DELETING = pa.schema([("event_id", _STRING), ("topic_count", pa.int64())])
 """Registrations by which topics lost their route, and the number of topics in them."""
-READ_ONLY = pa.schema([("broker_name", _STRING), ("topic", _STRING), *_TOLD])
+READ_ONLY = pa.schema([("broker_name", _STRING), ("topic", _STRING), *_EVENT])
 """The first registration by which a master itself removes write permission from a topic that had lost it already."""
 SEEN = {
     "same_version": SAME_VERSION,
@@ -108,10 +108,10 @@ class Recorded(NamedTuple):
     refused: Callable[[Reason], pa.Table]
 
 
-def registered(today: Frames, recorded: Recorded, day: dt.date, standing: pa.Table) -> dict[str, pa.Table]:
+def registered(today: Frames, recorded: Recorded, day: dt.date, open_findings: pa.Table) -> dict[str, pa.Table]:
     """Return the tables of `SEEN` of a name server's `day`, by name.
 
-    `today`: its histories, event_outcomes, route_changes, namesrv_settings, and `hours`. `standing`: findings that were open
+    `today`: its histories, event_outcomes, route_changes, namesrv_settings, and `hours`. `open_findings`: those
     at the beginning of the day.
     """
     refused = _refused(today, recorded)
@@ -119,7 +119,7 @@ def registered(today: Frames, recorded: Recorded, day: dt.date, standing: pa.Tab
         "same_version": _same_version(today, recorded, day),
         "lone": _lone(today, recorded, day),
         "refused": refused,
-        "taken": _taken(refused, standing, today, recorded),
+        "taken": _taken(refused, open_findings, today, recorded),
         "wiped": _wiped(today, recorded),
         "asked": _asked(today, recorded, day),
         "silent": _silent(today, recorded, day),
@@ -132,20 +132,20 @@ def registered(today: Frames, recorded: Recorded, day: dt.date, standing: pa.Tab
 
 def _same_version(today: Frames, recorded: Recorded, day: dt.date) -> pa.Table:
     versions = {"hours": today["hours"], DATA_VERSION_HISTORY.name: today[DATA_VERSION_HISTORY.name]}
-    said = ask(query("flags/versions"), versions, start=day_start(day))
-    if not said.num_rows:
+    changed = ask(query("flags/versions"), versions, start=day_start(day))
+    if not changed.num_rows:
         return SAME_VERSION.empty_table()
-    tables = {**_said_in(said, recorded), TOPIC_QUEUE_HISTORY.name: today[TOPIC_QUEUE_HISTORY.name]}
+    tables = {**_with_topics(changed, recorded), TOPIC_QUEUE_HISTORY.name: today[TOPIC_QUEUE_HISTORY.name]}
     return conformed(ask(query("flags/same_version"), tables), SAME_VERSION)
 
 
-def _said_in(said: pa.Table, recorded: Recorded) -> dict[str, pa.Table]:
-    """Return query inputs: registrations `said` (`seq`, and `digest` of their topics), these as recorded, and their topics."""
-    wanted, columns = pc.field("seq").isin(said["seq"].combine_chunks()), ["event_id", "seq", "effect_time"]
+def _with_topics(requests: pa.Table, recorded: Recorded) -> dict[str, pa.Table]:
+    """Return query inputs: registrations (`seq`, and `digest` of their topics), these as recorded, and their topics."""
+    wanted, columns = pc.field("seq").isin(requests["seq"].combine_chunks()), ["event_id", "seq", "effect_time"]
     return {
-        "said": said,
+        "registered": requests,
         "single": recorded.raw_beats(REGISTRATIONS.name, columns=columns, where=wanted),
-        "configs": recorded.topic_configs(pc.unique(said["digest"])),
+        "configs": recorded.topic_configs(pc.unique(requests["digest"])),
     }
 
 
@@ -177,24 +177,24 @@ def _refused(today: Frames, recorded: Recorded) -> pa.Table:
     if not refused.num_rows:
         return REFUSED.empty_table()
     wanted = pc.field("event_id").isin(refused["event_id"].combine_chunks())
-    said = recorded.raw_beats(REGISTRATIONS.name, columns=["event_id", "request_version"], where=wanted)
-    releases = [version_name(version) for version in said["request_version"].to_pylist()]
+    requests = recorded.raw_beats(REGISTRATIONS.name, columns=["event_id", "request_version"], where=wanted)
+    releases = [version_name(version) for version in requests["request_version"].to_pylist()]
     tables = {
         "refused": refused,
-        "said": said.append_column("broker_version", pa.array(releases, _STRING)),
+        "requests": requests.append_column("broker_version", pa.array(releases, _STRING)),
         "settings": today[NAMESRV_SETTINGS.name],
     }
     return conformed(ask(_REFUSED, tables), REFUSED)
 
 
-def _taken(refused: pa.Table, standing: pa.Table, today: Frames, recorded: Recorded) -> pa.Table:
-    stands = standing.filter(pc.field("code") == "REGISTRATION_REFUSED")["broker_names"].combine_chunks().flatten()
-    names = pa.chunked_array([*refused["broker_name"].chunks, stands], _STRING).unique()
+def _taken(refused: pa.Table, opened: pa.Table, today: Frames, recorded: Recorded) -> pa.Table:
+    known = opened.filter(pc.field("code") == "REGISTRATION_REFUSED")["broker_names"].combine_chunks().flatten()
+    names = pa.chunked_array([*refused["broker_name"].chunks, known], _STRING).unique()
     if not len(names):
         return TAKEN.empty_table()
     columns = [*("broker_name", "broker_addr", "effect_time", "event_id"), "refusal", "seq"]
-    said = recorded.raw_beats(REGISTRATIONS.name, columns=columns, where=pc.field("broker_name").isin(names))
-    return conformed(ask(_TAKEN, {"said": said, "outcomes": today[EVENT_OUTCOMES.name]}), TAKEN)
+    requests = recorded.raw_beats(REGISTRATIONS.name, columns=columns, where=pc.field("broker_name").isin(names))
+    return conformed(ask(_TAKEN, {"requests": requests, "outcomes": today[EVENT_OUTCOMES.name]}), TAKEN)
 
 
 def _wiped(today: Frames, recorded: Recorded) -> pa.Table:
@@ -236,10 +236,10 @@ def _silent(today: Frames, recorded: Recorded, day: dt.date) -> pa.Table:
 def _read_only(today: Frames, recorded: Recorded, day: dt.date) -> pa.Table:
     wipes = today[EVENT_OUTCOMES.name].filter(pc.field("operation") == "wipe_write_perm")
     lost = ask(_LOST, {"queues": today[TOPIC_QUEUE_HISTORY.name], "wipes": wipes}, start=day_start(day))
-    said = ask(_SAID_SINCE, {"hours": today["hours"], "lost": lost}) if lost.num_rows else lost
-    if not said.num_rows:
+    requests = ask(_REGISTERED_SINCE, {"hours": today["hours"], "lost": lost}) if lost.num_rows else lost
+    if not requests.num_rows:
         return READ_ONLY.empty_table()
-    return conformed(ask(query("flags/read_only"), {"lost": lost, **_said_in(said, recorded)}), READ_ONLY)
+    return conformed(ask(query("flags/read_only"), {"lost": lost, **_with_topics(requests, recorded)}), READ_ONLY)
 
 
 def _deleting(today: Frames, recorded: Recorded) -> pa.Table:
@@ -262,7 +262,7 @@ _LOST = """
 SELECT broker_name, topic, valid_from FROM queues
 WHERE perm & 2 = 0 AND (valid_from < $start OR opened_by IN (SELECT event_id FROM wipes))
 """
-_SAID_SINCE = """
+_REGISTERED_SINCE = """
 SELECT
     l.broker_name, l.valid_from, h.topic_config_digest AS digest,
     min(if(h.first_us >= epoch_us(l.valid_from), h.first_seq, h.last_seq)) AS seq
@@ -275,16 +275,16 @@ _REFUSED = """
 SELECT broker_name, broker_addr, effect_time AS told_time, event_id, detail AS reason, broker_version, (
     SELECT max_by(value, from_seq) FROM settings AS s WHERE setting = 'version' AND from_seq <= refused.seq AND source <> 'default'
 ) AS namesrv_version
-FROM refused LEFT JOIN said USING (event_id)
+FROM refused LEFT JOIN requests USING (event_id)
 """
 
 
 _TAKEN = """
-WITH told AS (
-    SELECT said.*, refusal IS NULL AND coalesce(outcome, 'refreshed') IN ('applied', 'refreshed') AS is_taken
-    FROM said LEFT JOIN (SELECT event_id, outcome FROM outcomes) AS o USING (event_id)
+WITH outcome_of AS (
+    SELECT requests.*, refusal IS NULL AND coalesce(outcome, 'refreshed') IN ('applied', 'refreshed') AS is_taken
+    FROM requests LEFT JOIN (SELECT event_id, outcome FROM outcomes) AS o USING (event_id)
 )
-SELECT broker_name, broker_addr, effect_time AS told_time, event_id FROM told
+SELECT broker_name, broker_addr, effect_time AS told_time, event_id FROM outcome_of
 QUALIFY is_taken AND NOT coalesce(lag(is_taken) OVER (PARTITION BY broker_name, broker_addr ORDER BY seq), FALSE)
 """
 
@@ -293,10 +293,10 @@ def _unmapped(today: Frames, recorded: Recorded) -> pa.Table:
     mappings = today[TOPIC_QUEUE_MAPPING_HISTORY.name]
     if not mappings.num_rows:
         return UNMAPPED.empty_table()
-    said = ask(_TABLES_OF_MASTERS, {"hours": today["hours"], TOPIC_QUEUE_MAPPING_HISTORY.name: mappings})
-    if not said.num_rows:
+    requests = ask(_TABLES_OF_MASTERS, {"hours": today["hours"], TOPIC_QUEUE_MAPPING_HISTORY.name: mappings})
+    if not requests.num_rows:
         return UNMAPPED.empty_table()
-    tables = {**_said_in(said, recorded), TOPIC_QUEUE_MAPPING_HISTORY.name: mappings}
+    tables = {**_with_topics(requests, recorded), TOPIC_QUEUE_MAPPING_HISTORY.name: mappings}
     return conformed(ask(query("flags/unmapped"), tables), UNMAPPED)
 
 
@@ -312,28 +312,28 @@ WHERE kind = 'registrations' AND refusal IS NULL AND broker_id = 0 AND topic_con
 def _too_long(recorded: Recorded) -> pa.Table:
     rows = list[dict[str, Any]]()
     for piece in recorded.refused(Reason.FRAME_TOO_LONG).to_pylist():
-        said = bytes.fromhex(piece["first_bytes"])
-        code = _CODE.search(said) if said[_AFTER_LENGTHS : _AFTER_LENGTHS + 1] == b"{" else None
-        number = int(code[1]) if code else int.from_bytes(said[_AFTER_LENGTHS : _AFTER_LENGTHS + 2], "big")
+        data = bytes.fromhex(piece["first_bytes"])
+        code = _CODE.search(data) if data[_AFTER_LENGTHS : _AFTER_LENGTHS + 1] == b"{" else None
+        number = int(code[1]) if code else int.from_bytes(data[_AFTER_LENGTHS : _AFTER_LENGTHS + 2], "big")
         if number == RequestCode.REGISTER_BROKER:
-            broker = {"broker_name": _field(said, b"brokerName"), "broker_addr": _field(said, b"brokerAddr")}
-            shown = {"told_time": piece["event_time"], "bytes": int.from_bytes(said[:4], "big")}
+            broker = {"broker_name": _field(data, b"brokerName"), "broker_addr": _field(data, b"brokerAddr")}
+            shown = {"told_time": piece["event_time"], "bytes": int.from_bytes(data[:4], "big")}
             rows.append({**piece, **broker, **shown})
     return pa.Table.from_pylist(rows, TOO_LONG)
 
 
-def _field(said: bytes, name: bytes) -> str | None:
+def _field(data: bytes, name: bytes) -> str | None:
     """Return a header field, from JSON or RocketMQ's own serialisation (lengths in two and four bytes)."""
-    found = re.search(rb'"%s":"([^"]*)"' % name, said)
+    found = re.search(rb'"%s":"([^"]*)"' % name, data)
     if found is not None:
         return found[1].decode(errors="replace")
     before = len(name).to_bytes(2, "big") + name
-    at = said.find(before)
+    at = data.find(before)
     if at < 0:
         return None
     begin = at + len(before) + 4
-    size = int.from_bytes(said[begin - 4 : begin], "big")
-    return said[begin : begin + size].decode(errors="replace") if begin + size <= len(said) else None
+    size = int.from_bytes(data[begin - 4 : begin], "big")
+    return data[begin : begin + size].decode(errors="replace") if begin + size <= len(data) else None
 
 
 _AFTER_LENGTHS = 8
@@ -400,9 +400,8 @@ def unrenewed_beats(expired: pa.Table, outcomes: pa.Table, beats_during: BeatsDu
         parts.append(beats_during(table.name, columns, silent))
     beats = pa.concat_tables(parts, promote_options="default")
     outcomes = outcomes.filter(pc.field("event_id").isin(beats["event_id"].combine_chunks()))
-    return conformed(
-        ask(query("flags/unrenewed"), {"expired": expired, "beats": beats, "outcomes": outcomes}), UNRENEWED
-    )
+    tables = {"expired": expired, "beats": beats, "outcomes": outcomes}
+    return conformed(ask(query("flags/unrenewed"), tables), UNRENEWED)
 
 
 def during(rows: pa.Table, begin: str, end: str) -> pa.Table:

@@ -517,7 +517,7 @@ def _brokers_in(removed: Iterable[Interval]) -> list[dict[str, Any]]:
 # -- tables: all rows of the day are built at once, by column ----------------------------------------------------------
 
 _SCAN = ScanNotActiveBroker()
-_SAID = ("cluster_name", "broker_name", "broker_addr", "topic", "channel_id")
+_CONTENT = ("cluster_name", "broker_name", "broker_addr", "topic", "channel_id")
 
 
 def history_rows(table: Table, intervals: Sequence[Interval], same: Mapping[str, Any]) -> pa.Table:
@@ -532,8 +532,8 @@ def outcome_rows(outcomes: Sequence[OutcomeOf], timed: Timed, same: Mapping[str,
     """
     columns: dict[str, Any] = {name: list(map(itemgetter(n), outcomes)) for n, name in enumerate(OutcomeOf._fields)}
     numbers = pa.array(columns["number"], LONG)
-    columns |= {name: timed.said[name].take(numbers) for name in _SAID if name in timed.said.column_names}
-    kinds = timed.said["channel_kind"].take(numbers).to_pylist()
+    columns |= {name: timed.contents[name].take(numbers) for name in _CONTENT if name in timed.contents.column_names}
+    kinds = timed.contents["channel_kind"].take(numbers).to_pylist()
     of_numbers = (_SCAN if number is None else timed.events[number] for number in columns["number"])
     of_numbers = (event.beat if isinstance(event, RefreshRun) else event for event in of_numbers)
     columns["operation"] = list(map(operation_of, of_numbers, kinds))
@@ -611,8 +611,8 @@ def decisions_of(deciding: Deciding, namesrv_id: str, date: dt.date) -> tuple[pa
 def observed_in(answers: pa.Table) -> list[Observed]:
     """Return answers (`route_observations`) in order of (seq, event_id); equal ones share one question and answer."""
     rows = observation_rows(answers)
-    said, numbers = distinct(rows, [name for name in rows.column_names if name not in _PLACE])
-    contents = [(codec.question_of(row), codec.answer_of(row)) for row in rows_of(said)]
+    distinct_rows, numbers = distinct(rows, [name for name in rows.column_names if name not in _PLACE])
+    contents = [(codec.question_of(row), codec.answer_of(row)) for row in rows_of(distinct_rows)]
     order = pc.sort_indices(rows, [("seq", "ascending"), ("event_id", "ascending")])
     places = (column.to_pylist() for column in rows.select(_PLACE).take(order).columns)
     of_each = map(contents.__getitem__, numbers[order.to_numpy()].tolist())

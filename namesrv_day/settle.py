@@ -122,7 +122,7 @@ def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[ev
     """
     return evidence.first_of_scans(
         expiry
-        for from_seq, until_seq, one in namesrv.stretches
+        for from_seq, until_seq, one in namesrv.spans
         for expiry in _expiries(
             given,
             ends.filter((pc.field("seq") >= from_seq) & (pc.field("seq") < (EVER if until_seq is None else until_seq))),
@@ -524,7 +524,7 @@ def under_idle_limit(given: SettleInput, namesrv: Namesrv, stalls: Iterable[Stal
     # A connection keeps the limit with which it was opened.
     limits = [
         {"from_seq": seq, "until_seq": until_seq, "limit_ms": one.config.channel_max_idle_ms}
-        for seq, until_seq, one in namesrv.stretches
+        for seq, until_seq, one in namesrv.spans
         if not is_given
         if one.config.channel_max_idle_ms != CHANNEL_MAX_IDLE_MS
     ]

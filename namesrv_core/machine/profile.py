@@ -267,8 +267,8 @@ class Namesrv:
         return now
 
     @property
-    def stretches(self) -> list[tuple[int, int | None, Namesrv]]:
-        """Return (from, until, name server) for each stretch between changes; until None: to the end."""
+    def spans(self) -> list[tuple[int, int | None, Namesrv]]:
+        """Return (from, until, name server) for each time between changes; until None: to the end."""
         begins = [(0, self), *self.later]
         return [
             (seq, until, one) for (seq, one), until in zip(begins, [*(s for s, _ in self.later), None], strict=True)

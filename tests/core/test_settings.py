@@ -116,7 +116,7 @@ def test_an_upgrade_is_a_process_of_another_generation() -> None:
     namesrv = namesrv_of(settle(Known([old, new], votes=[votes(True, 3, new.from_seq, "support_acting_master")])))
     assert namesrv.at(899) == Namesrv(V4_9_7, NamesrvConfig(), namesrv.later)
     assert namesrv.at(900) == Namesrv(V5_4_0, NamesrvConfig(support_acting_master=True, scan_period_ms=5_000))
-    assert namesrv.stretches == [(0, 900, namesrv), (900, None, namesrv.at(900))]
+    assert namesrv.spans == [(0, 900, namesrv), (900, None, namesrv.at(900))]
     back = namesrv_of(settle(Known([Life(100, "5.4.0", "v"), Life(900, "4.9.7", "w")], votes=[votes(True, 3)])))
     assert back.at(900).config == NamesrvConfig(order_message_enable=True)
 

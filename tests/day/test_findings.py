@@ -106,7 +106,7 @@ def too_long(name: str | None, addr: str | None, channel: str, at: dt.datetime) 
 
 def said(topic: str, what: str, at: Event) -> Row:
     """Return what a broker's registration says of a static topic."""
-    told = {"told_time": at[1], "event_id": at[0], "said": what, "seq": seq(at[1])}
+    told = {"told_time": at[1], "event_id": at[0], "kind": what, "seq": seq(at[1])}
     return {"broker_name": "a", "broker_addr": ADDR, "topic": topic, **told}
 
 

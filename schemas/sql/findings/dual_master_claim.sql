@@ -33,12 +33,12 @@ spaced AS (
         *, broker_name || if(broker_id = 0, '', ' id ' || broker_id) AS subject,
         coalesce(
             epoch_us(at_time) - lag(epoch_us(at_time)) OVER (PARTITION BY broker_name, broker_id ORDER BY at_time) > 120000000, FALSE
-        ) AS is_apart
+        ) AS begins
     FROM claims
 ),
 
 waves AS (
-    SELECT *, count_if(is_apart) OVER (PARTITION BY subject ORDER BY at_time) AS wave FROM spaced
+    SELECT *, count_if(begins) OVER (PARTITION BY subject ORDER BY at_time) AS wave FROM spaced
 ),
 
 found AS (
@@ -48,7 +48,7 @@ found AS (
     FROM waves
     GROUP BY subject, broker_name, broker_id, wave
     HAVING (sum(refused) > 0 OR count(*) > 1)
-        AND (last_time >= $start OR epoch_us(last_time) + 120000000 > epoch_us($start) AND subject IN (SELECT subject FROM standing))
+        AND (last_time >= $start OR epoch_us(last_time) + 120000000 > epoch_us($start) AND subject IN (SELECT subject FROM open_findings))
 )
 
 SELECT

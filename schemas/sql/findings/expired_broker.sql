@@ -14,7 +14,7 @@ WITH away AS (
         ON l.broker_addr IS NOT DISTINCT FROM e.broker_addr AND l.broker_name IS NOT DISTINCT FROM e.broker_name
         AND l.valid_from > e.removed_time
     WHERE e.returned_by IS NULL AND epoch_us(e.removed_time) > epoch_us($start) - $waited_us
-        AND e.removed_by IN (SELECT evidence[1] FROM standing)
+        AND e.removed_by IN (SELECT evidence[1] FROM open_findings)
     GROUP BY ALL
 ),
 

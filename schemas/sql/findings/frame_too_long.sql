@@ -35,7 +35,7 @@ stood AS (
     SELECT
         s.subject, s.severity, s.from_time, s.detail, s.evidence, s.broker_names,
         min(l.valid_from) AS back_time, arg_min(l.opened_by, l.valid_from) AS back_by
-    FROM standing AS s
+    FROM open_findings AS s
     LEFT JOIN broker_live_history AS l
         ON concat_ws(' ', s.broker_names[1], l.broker_addr) = s.subject AND l.valid_from > s.from_time
     GROUP BY ALL

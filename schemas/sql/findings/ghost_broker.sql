@@ -51,18 +51,18 @@ ghosts AS (
     SELECT
         *, concat_ws(' ', broker_name, broker_addr) AS subject, least(next_time, valid_to) AS to_time,
         if(valid_to IS NULL OR next_time <= valid_to, next_by, closed_by) AS ended_by,
-        'is routed, but there is no live entry of its address' AS told
+        'is routed, but there is no live entry of its address' AS reason
     FROM gaps
     UNION ALL BY NAME
     SELECT
         broker_name, broker_id, broker_addr, since, event_id, concat_ws(' ', broker_name, broker_addr) AS subject, until AS to_time,
-        ended_by, 'is routed, but nothing comes of it: another broker renews the live entry of its address' AS told
+        ended_by, 'is routed, but nothing comes of it: another broker renews the live entry of its address' AS reason
     FROM silent
 )
 
 SELECT
     'critical' AS severity, subject, since AS from_time, to_time,
-    'id ' || broker_id || ' of ' || broker_name || ' ' || told AS detail,
-    [if(stands, NULL, event_id), ended_by] AS evidence, [broker_name] AS broker_names
-FROM (SELECT *, since <= $start AND subject IN (SELECT subject FROM standing) AS stands FROM ghosts) AS ghosts, about
-WHERE coalesce(to_time >= $start, TRUE) AND (epoch_us(coalesce(to_time, seen_until)) > epoch_us(since) + $ghost_us OR stands)
+    'id ' || broker_id || ' of ' || broker_name || ' ' || reason AS detail,
+    [if(is_open, NULL, event_id), ended_by] AS evidence, [broker_name] AS broker_names
+FROM (SELECT *, since <= $start AND subject IN (SELECT subject FROM open_findings) AS is_open FROM ghosts) AS ghosts, about
+WHERE coalesce(to_time >= $start, TRUE) AND (epoch_us(coalesce(to_time, seen_until)) > epoch_us(since) + $ghost_us OR is_open)

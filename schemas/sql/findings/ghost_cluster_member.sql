@@ -30,7 +30,7 @@ starts AS (
     UNION
     SELECT subject, cluster_name, broker_name, valid_to, closed_by, epoch_us($start) * 1000, $start, NULL
     FROM names
-    WHERE valid_from < $start AND subject IN (SELECT subject FROM standing)
+    WHERE valid_from < $start AND subject IN (SELECT subject FROM open_findings)
 ),
 
 gaps AS (

@@ -66,7 +66,7 @@ HAVING count(*) > 1 AND NOT bool_or(has_beats) AND (min(returned_time) IS NULL O
 UNION ALL
 -- A gap still open at the end of its day ends with the first registration of a broker.
 SELECT s.severity, s.subject, s.from_time, f.valid_from, s.detail, list_append(s.evidence, f.opened_by)
-FROM standing AS s, (
+FROM open_findings AS s, (
     SELECT min(valid_from) AS valid_from, arg_min(opened_by, valid_from) AS opened_by
     FROM broker_live_history
     WHERE valid_from >= $start

@@ -48,7 +48,7 @@ SELECT
     if(enable_acting_master, 'warning', 'critical') AS severity, broker_name AS subject,
     greatest(since, $start) AS from_time, to_time,
     if(enable_acting_master, 'no id 0; the smallest id may act as master', 'no id 0 in the group') AS detail,
-    [if(since < $start AND broker_name IN (SELECT subject FROM standing), NULL, event_id), ended_by] AS evidence,
+    [if(since < $start AND broker_name IN (SELECT subject FROM open_findings), NULL, event_id), ended_by] AS evidence,
     [broker_name] AS broker_names
 FROM runs
 WHERE no_master AND broker_name IS NOT NULL

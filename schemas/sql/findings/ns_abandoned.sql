@@ -24,11 +24,11 @@ steps AS (
     -- the state at the beginning of the day, or of the recording
     SELECT
         if(
-            (SELECT count(*) FROM standing) > 0, epoch_us($start),
+            (SELECT count(*) FROM open_findings) > 0, epoch_us($start),
             greatest(epoch_us($start), least((SELECT epoch_us(min(effect_time)) FROM event_outcomes), (SELECT min(first_us) FROM asked)))
         ),
         0, NULL
-    WHERE EXISTS (FROM standing) OR NOT EXISTS (FROM lives WHERE gone_us < epoch_us($start))
+    WHERE EXISTS (FROM open_findings) OR NOT EXISTS (FROM lives WHERE gone_us < epoch_us($start))
 ),
 
 points AS (
@@ -60,4 +60,4 @@ WHERE EXISTS (
         FROM asked
         WHERE last_us >= epoch_us(since) + $abandoned_us AND coalesce(greatest(first_us, epoch_us(since)) < epoch_us(until), TRUE)
     ) AND coalesce(epoch_us(until) - epoch_us(since) >= $abandoned_us, TRUE)
-    OR since = $start AND namesrv_id IN (SELECT subject FROM standing)
+    OR since = $start AND namesrv_id IN (SELECT subject FROM open_findings)

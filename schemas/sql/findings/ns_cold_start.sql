@@ -119,7 +119,7 @@ SELECT
     ),
     s.detail, [s.evidence[1], if(len(s.topic_names) = 0, b.first_by, b.last_by)],
     s.topic_names
-FROM standing AS s, LATERAL (
+FROM open_findings AS s, LATERAL (
     SELECT
         count(*) AS topics, min(back_time) AS first_time, max(back_time) AS last_time,
         arg_min(back_by, back_time) AS first_by, arg_max(back_by, back_time) AS last_by

@@ -1,5 +1,5 @@
 -- Broker names for which a name server lacked topics that others routed to them. `queues`: the day's rows of topic_queue_history;
--- `served`: times in which each name server's registry existed and was known, of name servers that share brokers; `standing`: the
+-- `served`: times in which each name server's registry existed and was known, of name servers that share brokers; `open_findings`: the
 -- open findings of all of them. What began before the day begins with the day here; the first evidence of the broker's open finding
 -- is what began it.
 -- meaning: a name server lacked topics that others routed to a broker
@@ -49,7 +49,7 @@ states AS (
 steps AS (
     SELECT
         *, is_served AND NOT is_there AND is_known AS is_lacking,
-        lead(at_us) OVER in_time AS next_us, count_if(NOT is_lacking) OVER in_time AS stretch
+        lead(at_us) OVER in_time AS next_us, count_if(NOT is_lacking) OVER in_time AS part
     FROM states
     WINDOW in_time AS (PARTITION BY namesrv_id, broker_name, topic ORDER BY at_us)
 ),
@@ -68,14 +68,14 @@ lacks AS (
         bool_or(at_us = first_us) AS is_first, bool_or(next_us = last_us) AS is_open
     FROM compared
     WHERE is_lacking
-    GROUP BY namesrv_id, broker_name, topic, stretch
+    GROUP BY namesrv_id, broker_name, topic, part
 ),
 
 -- the open finding of a broker: one that names it, or else one that has more brokers than it names
 stood AS (
     SELECT DISTINCT ON (l.namesrv_id, l.broker_name) l.namesrv_id, l.broker_name, s.evidence[1] AS begun_by
     FROM (SELECT DISTINCT namesrv_id, broker_name FROM lacks WHERE is_first) AS l
-    JOIN standing AS s ON s.namesrv_id = l.namesrv_id
+    JOIN open_findings AS s ON s.namesrv_id = l.namesrv_id
     WHERE list_contains(s.broker_names, l.broker_name) OR s.brokers > len(s.broker_names)
     ORDER BY
         l.namesrv_id, l.broker_name, list_contains(s.broker_names, l.broker_name) DESC, s.from_time DESC, begun_by
@@ -84,7 +84,7 @@ stood AS (
 ended AS (
     SELECT
         l.* EXCLUDE (is_open), l.is_open AND back.opened_by IS NULL AS is_open, s.begun_by,
-        l.is_first AND s.begun_by IS NOT NULL AS is_standing, lost.closed_by AS lost_by, back.opened_by AS back_by
+        l.is_first AND s.begun_by IS NOT NULL AS is_open, lost.closed_by AS lost_by, back.opened_by AS back_by
     FROM lacks AS l
     LEFT JOIN stood AS s ON s.namesrv_id = l.namesrv_id AND s.broker_name = l.broker_name
     LEFT JOIN had AS lost
@@ -93,11 +93,11 @@ ended AS (
     LEFT JOIN had AS back
         ON back.namesrv_id = l.namesrv_id AND back.broker_name = l.broker_name AND back.topic = l.topic
         AND back.from_us = l.until_us
-    WHERE l.until_us - l.from_us >= $diverged_us OR is_standing
+    WHERE l.until_us - l.from_us >= $diverged_us OR is_open
 ),
 
 -- overlapping times of one broker are joined
-apart AS (
+intervals AS (
     SELECT
         *, coalesce(from_us > max(until_us) OVER (
             PARTITION BY namesrv_id, broker_name ORDER BY from_us, until_us, topic
@@ -107,18 +107,18 @@ apart AS (
 ),
 
 numbered AS (
-    SELECT *, count_if(begins) OVER (PARTITION BY namesrv_id, broker_name ORDER BY from_us, until_us, topic) AS number FROM apart
+    SELECT *, count_if(begins) OVER (PARTITION BY namesrv_id, broker_name ORDER BY from_us, until_us, topic) AS number FROM intervals
 )
 
 SELECT
     namesrv_id, 'warning' AS severity, broker_name AS subject,
-    if(bool_or(is_standing), $start, make_timestamptz(min(from_us))) AS from_time,
+    if(bool_or(is_open), $start, make_timestamptz(min(from_us))) AS from_time,
     if(bool_or(is_open), NULL, make_timestamptz(max(until_us))) AS to_time,
     count(DISTINCT topic) || if(count(DISTINCT topic) = 1, ' topic', ' topics') || ' that '
         || array_to_string(list_sort(list_distinct(flatten(list(known_to)))), ', ') || ' routed to ' || broker_name
         || ' and ' || namesrv_id || ' did not: ' || array_to_string(list_sort(list(DISTINCT topic))[1:10], ', ') AS detail,
     [
-        arg_min(if(is_standing, begun_by, coalesce(lost_by, kept_by)), (from_us, topic)),
+        arg_min(if(is_open, begun_by, coalesce(lost_by, kept_by)), (from_us, topic)),
         if(bool_or(is_open), NULL, arg_max(back_by, (until_us, topic)))
     ] AS evidence,
     [broker_name] AS broker_names, list_sort(list(DISTINCT topic)) AS topic_names

@@ -1,6 +1,6 @@
 -- Name servers of one cluster that share no broker, of which one refused topics (TOPIC_NOT_EXIST) that another routed. `refused`:
 -- such answers of the day, by name server and topic; `queues`: the day's rows of topic_queue_history; `served`: times in which each
--- registry existed and was known; `fleet`: the name servers that share brokers; `standing`: the open findings of all of them. What
+-- registry existed and was known; `fleet`: the name servers that share brokers; `open_findings`: the open findings of all of them. What
 -- began before the day begins with the day here.
 -- meaning: name servers of one cluster share no broker: one refuses clients the topics that another routes
 -- severity: critical
@@ -21,14 +21,14 @@ clusters AS (
 ),
 
 asked AS (
-    SELECT namesrv_id, topic, first_us, last_us, answers, clients, event_id, FALSE AS is_standing FROM refused
+    SELECT namesrv_id, topic, first_us, last_us, answers, clients, event_id, FALSE AS is_open FROM refused
     UNION ALL
-    SELECT namesrv_id, unnest(topic_names), epoch_us($start), epoch_us($start), 0, 0, NULL, TRUE FROM standing
+    SELECT namesrv_id, unnest(topic_names), epoch_us($start), epoch_us($start), 0, 0, NULL, TRUE FROM open_findings
 ),
 
 lacks AS (
     SELECT
-        a.namesrv_id, c.cluster_name, a.topic, a.answers, a.clients, a.event_id, a.is_standing,
+        a.namesrv_id, c.cluster_name, a.topic, a.answers, a.clients, a.event_id, a.is_open,
         greatest(any_value(a.first_us), min(o.from_us)) AS since_us, max(o.until_us) AS until_us,
         list(DISTINCT o.namesrv_id || ' (' || o.broker_name || ')') AS known_to, list(DISTINCT o.broker_name) AS broker_names,
         arg_max(o.closed_by, o.until_us) AS lost_by
@@ -37,7 +37,7 @@ lacks AS (
     JOIN had AS o
         ON o.topic = a.topic AND o.cluster_name = c.cluster_name AND o.fleet <> c.fleet
         AND o.from_us <= a.last_us AND o.until_us > a.first_us
-    GROUP BY a.namesrv_id, c.cluster_name, a.topic, a.answers, a.clients, a.event_id, a.is_standing
+    GROUP BY a.namesrv_id, c.cluster_name, a.topic, a.answers, a.clients, a.event_id, a.is_open
 ),
 
 ended AS (

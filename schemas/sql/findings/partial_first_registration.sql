@@ -109,7 +109,7 @@ SELECT
     CAST([] AS VARCHAR[]) AS topic_names
 FROM partial
 -- new registrations of a broker with an open finding belong to that finding, until it ends
-ANTI JOIN standing AS s
+ANTI JOIN open_findings AS s
     ON s.subject = concat_ws(' ', partial.broker_name, partial.broker_addr) AND len(s.topic_names) = 0
     AND coalesce(partial.told_time <= partial.first_time, TRUE)
 GROUP BY broker_name, broker_addr, complete, gone
@@ -125,7 +125,7 @@ SELECT
     s.severity, s.subject, s.from_time, least(b.until, g.gone_time), s.detail,
     [s.evidence[1], if(g.gone_time < b.until, g.gone_by, coalesce(b.by, g.gone_by))],
     s.broker_names, s.topic_names
-FROM standing AS s, LATERAL (
+FROM open_findings AS s, LATERAL (
     SELECT
         if(
             len(s.topic_names) = 0, min(back_time), if(count(*) = len(s.topic_names), max(back_time), NULL)

@@ -21,7 +21,7 @@ stood AS (
             FROM taken AS t
             WHERE concat_ws(' ', t.broker_name, t.broker_addr) = s.subject
         ) AS taken
-    FROM standing AS s
+    FROM open_findings AS s
 ),
 
 spaced AS (
@@ -29,14 +29,14 @@ spaced AS (
         until.*, coalesce(
             lag(until.taken.until) OVER of_broker < told_time
             AND epoch_us(told_time) - lag(epoch_us(told_time)) OVER of_broker > 120000000, FALSE
-        ) AS is_apart
+        ) AS begins
     FROM until
     ANTI JOIN stood AS s ON s.subject = until.subject AND coalesce(until.told_time < s.taken.until, TRUE)
     WINDOW of_broker AS (PARTITION BY until.subject ORDER BY told_time)
 ),
 
 waves AS (
-    SELECT *, count_if(is_apart) OVER (PARTITION BY subject ORDER BY told_time) AS wave FROM spaced
+    SELECT *, count_if(begins) OVER (PARTITION BY subject ORDER BY told_time) AS wave FROM spaced
 )
 
 SELECT

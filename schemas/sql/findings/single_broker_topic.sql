@@ -84,14 +84,14 @@ begun AS (
 -- the open finding of a topic: the last one that names it, or else one that has more topics than it names
 named AS (
     SELECT cluster_name, topic, max(from_time) AS from_time
-    FROM (SELECT subject AS cluster_name, unnest(topic_names) AS topic, from_time FROM standing)
+    FROM (SELECT subject AS cluster_name, unnest(topic_names) AS topic, from_time FROM open_findings)
     GROUP BY cluster_name, topic
 ),
 
 unnamed AS (
     SELECT DISTINCT ON (b.cluster_name, b.day) b.cluster_name, b.day, s.from_time
     FROM (SELECT DISTINCT cluster_name, CAST(since AS DATE) AS day FROM begun) AS b
-    JOIN standing AS s ON s.subject = b.cluster_name AND s.topics > len(s.topic_names)
+    JOIN open_findings AS s ON s.subject = b.cluster_name AND s.topics > len(s.topic_names)
     ORDER BY b.cluster_name, b.day, abs(CAST(s.from_time AS DATE) - b.day), s.from_time
 ),
 
@@ -104,7 +104,7 @@ placed AS (
 
 left_alone AS (
     SELECT s.subject, s.from_time, o.topic, any_value(o.broker_name) AS broker_name
-    FROM standing AS s
+    FROM open_findings AS s
     JOIN topic_queue_history AS o
         ON list_contains(s.topic_names, o.topic) AND o.valid_from < $start AND (o.valid_to IS NULL OR o.valid_to >= $start)
     WHERE (s.subject, CAST(s.from_time AS DATE)) NOT IN (SELECT (cluster_name, CAST(from_time AS DATE)) FROM placed)

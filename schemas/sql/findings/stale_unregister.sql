@@ -11,6 +11,6 @@ FROM wiped AS w
 ASOF LEFT JOIN broker_live_history AS l ON l.broker_addr = w.broker_addr AND l.valid_from >= removed_time
 UNION ALL
 SELECT s.severity, s.subject, s.from_time, min(l.valid_from), s.detail, s.evidence, s.broker_names
-FROM standing AS s
+FROM open_findings AS s
 JOIN broker_live_history AS l ON l.broker_name = s.broker_names[1] AND l.valid_from >= $start
 GROUP BY ALL

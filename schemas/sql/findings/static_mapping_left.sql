@@ -1,5 +1,5 @@
 -- Topics that a broker registers without a mapping while the name server still holds one; only a restart removes a mapping.
--- `unmapped`: what registrations say of such topics. What began before the day begins with the day here.
+-- `unmapped`: how such topics are registered. What began before the day begins with the day here.
 -- meaning: a broker registers a topic as a plain one, but the name server still has the mapping of a static one
 -- severity: warning
 -- remedy: Restart the name servers one by one: until then clients that ask for the route get the old mapping
@@ -12,7 +12,7 @@ WITH plain AS (
     JOIN topic_queue_mapping_history AS m
         ON m.topic = u.topic AND m.bname = u.broker_name AND (m.valid_to IS NULL OR m.valid_to > u.told_time)
         AND m.opened_at.seq < u.seq AND (u.until_time IS NULL OR m.valid_from < u.until_time)
-    WHERE u.said = 'plain'
+    WHERE u.kind = 'plain'
 ),
 
 ended AS (
@@ -45,11 +45,11 @@ stood AS (
             )
         ]) AS until,
         e.until_by
-    FROM standing AS s
+    FROM open_findings AS s
     LEFT JOIN (
         SELECT concat_ws('@', topic, broker_name) AS subject, min(told_time) AS until_time, arg_min(event_id, told_time) AS until_by
         FROM unmapped
-        WHERE said <> 'plain'
+        WHERE kind <> 'plain'
         GROUP BY topic, broker_name
     ) AS e ON e.subject = s.subject
 )

@@ -11,7 +11,7 @@ WITH wiped AS (
     LEFT JOIN read_only AS r ON r.broker_name = q.broker_name AND r.topic = q.topic AND r.told_time >= q.valid_from
     WHERE q.perm & 2 = 0
         AND q.opened_by IN (
-            SELECT event_id FROM event_outcomes WHERE operation = 'wipe_write_perm' UNION SELECT evidence[1] FROM standing
+            SELECT event_id FROM event_outcomes WHERE operation = 'wipe_write_perm' UNION SELECT evidence[1] FROM open_findings
         )
 )
 
@@ -21,8 +21,8 @@ SELECT
     count_if(until IS NULL) || if(count_if(until IS NULL) = 1, ' topic', ' topics') || ' without write permission: '
         || array_to_string(list_sort(list(DISTINCT topic) FILTER (until IS NULL))[1:10], ', ') AS detail,
     [opened_by] || if(count(until) = count(*), list_sort(list(DISTINCT ended_by))[1:19], []) AS evidence,
-    list(DISTINCT topic) FILTER (until IS NULL OR opened_by IN (SELECT evidence[1] FROM standing)) AS topic_names,
+    list(DISTINCT topic) FILTER (until IS NULL OR opened_by IN (SELECT evidence[1] FROM open_findings)) AS topic_names,
     [broker_name] AS broker_names
 FROM wiped
 GROUP BY broker_name, opened_by
-HAVING count(*) > count(until) OR opened_by IN (SELECT evidence[1] FROM standing)
+HAVING count(*) > count(until) OR opened_by IN (SELECT evidence[1] FROM open_findings)

@@ -1,6 +1,6 @@
 -- For each topic the first one with equal rows: the same broker names and values, opened and closed by the same events, so that one
 -- sweep serves them all. If a row opened and closed within one event, the order in that event counts, and the topic is like no other.
-WITH said AS (
+WITH hashed AS (
     SELECT
         topic,
         hash(
@@ -15,7 +15,7 @@ known_by AS (
     SELECT
         topic, count(*) AS queue_rows, sum(row_hash) AS total, bit_xor(row_hash) AS parity,
         CASE WHEN bool_or(is_within) OR bool_or(topic IN (SELECT topic FROM single)) THEN topic END AS alone
-    FROM said
+    FROM hashed
     GROUP BY topic
 )
 

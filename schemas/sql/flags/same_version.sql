@@ -1,7 +1,7 @@
 -- Topics that a registration states differently from the last whole registration before it with the same data version. A
--- registration with a single topic says nothing about other topics; nor does another batch of a split registration. `said`: see
+-- registration with a single topic says nothing about other topics; nor does another batch of a split registration. `registered`: see
 -- versions.sql; `single`: the registrations themselves.
-WITH told AS (
+WITH listed AS (
     SELECT topic_config_digest AS digest, unnest(topics) AS config FROM configs
 ),
 
@@ -12,7 +12,7 @@ placed AS (
             PARTITION BY s.broker_name, s.broker_addr, s.broker_id, s.version_state, s.version_timestamp, s.version_counter
             ORDER BY s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS digest_before
-    FROM said AS s
+    FROM registered AS s
     JOIN configs AS c ON c.topic_config_digest = s.digest
 ),
 
@@ -25,8 +25,8 @@ changed AS (
         coalesce(n.seq, b.seq) AS seq, coalesce(b.config.topic, n.config.topic) AS topic,
         n.digest IS NOT NULL AND b.digest IS NOT NULL AS is_shared,
         if(is_shared, n.config IS DISTINCT FROM b.config, coalesce(n.topic_count, b.topic_count) > 1) AS is_changed
-    FROM (SELECT l.seq, l.topic_count, t.* FROM later AS l JOIN told AS t ON t.digest = l.digest) AS n
-    FULL JOIN (SELECT l.seq, l.topic_count, t.* FROM later AS l JOIN told AS t ON t.digest = l.digest_before) AS b
+    FROM (SELECT l.seq, l.topic_count, t.* FROM later AS l JOIN listed AS t ON t.digest = l.digest) AS n
+    FULL JOIN (SELECT l.seq, l.topic_count, t.* FROM later AS l JOIN listed AS t ON t.digest = l.digest_before) AS b
         ON b.seq = n.seq AND b.config.topic = n.config.topic
 ),
 
@@ -37,7 +37,7 @@ shared AS (
 skipped AS (
     SELECT s.seq, list_sort(list(t.config.topic)) AS skipped
     FROM later AS s
-    JOIN told AS t ON t.digest = s.digest
+    JOIN listed AS t ON t.digest = s.digest
     ANTI JOIN topic_queue_history AS h
         ON h.broker_name = s.broker_name AND h.topic = t.config.topic AND h.read_queue_nums = t.config.read_queue_nums
         AND h.write_queue_nums = t.config.write_queue_nums AND h.opened_at.seq <= s.seq

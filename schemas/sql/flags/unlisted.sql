@@ -5,6 +5,6 @@ WITH listed AS (
 
 SELECT DISTINCT h.topic
 FROM (SELECT DISTINCT topic, broker_name FROM queues) AS h
-JOIN said AS s ON s.broker_name = h.broker_name
+JOIN registered AS s ON s.broker_name = h.broker_name
 JOIN configs AS c ON c.topic_config_digest = s.topic_config_digest AND c.topic_count > 1
 ANTI JOIN listed AS l ON l.topic_config_digest = s.topic_config_digest AND l.topic = h.topic

@@ -1,5 +1,5 @@
 -- How masters register topics for which the name server holds a mapping under their broker name: with a mapping, without one, or
--- missing from a table of several topics; one row at each change. `single`: seq and event_id of the registrations named in `said`.
+-- missing from a table of several topics; one row at each change. `single`: seq and event_id of the registrations named in `registered`.
 WITH mapped AS (
     SELECT DISTINCT topic, bname AS broker_name FROM topic_queue_mapping_history
 ),
@@ -12,11 +12,11 @@ static AS (
     SELECT DISTINCT topic_config_digest, unnest(mappings).topic AS topic FROM configs
 ),
 
-told AS (
+kinds AS (
     SELECT
         s.broker_name, s.broker_addr, m.topic, s.seq, s.told_us, s.version_timestamp, s.version_counter,
-        CASE WHEN t.topic IS NOT NULL THEN 'static' WHEN l.topic IS NOT NULL THEN 'plain' ELSE 'missing' END AS said
-    FROM said AS s
+        CASE WHEN t.topic IS NOT NULL THEN 'static' WHEN l.topic IS NOT NULL THEN 'plain' ELSE 'missing' END AS kind
+    FROM registered AS s
     JOIN mapped AS m ON m.broker_name = s.broker_name
     JOIN configs AS c ON c.topic_config_digest = s.digest
     LEFT JOIN listed AS l ON l.topic_config_digest = s.digest AND l.topic = m.topic
@@ -26,17 +26,17 @@ told AS (
 
 -- a broker may split its topics into several registrations of one version: a topic counts as listed if one of them lists it
 whole AS (
-    SELECT * FROM told
-    QUALIFY said = max(said) OVER (PARTITION BY broker_addr, topic, version_timestamp, version_counter)
+    SELECT * FROM kinds
+    QUALIFY kind = max(kind) OVER (PARTITION BY broker_addr, topic, version_timestamp, version_counter)
 ),
 
 turns AS (
     SELECT * FROM whole
-    QUALIFY said IS DISTINCT FROM lag(said) OVER (PARTITION BY broker_addr, topic ORDER BY seq)
+    QUALIFY kind IS DISTINCT FROM lag(kind) OVER (PARTITION BY broker_addr, topic ORDER BY seq)
 )
 
 SELECT
-    t.broker_name, t.broker_addr, t.topic, make_timestamptz(t.told_us) AS told_time, t.seq, g.event_id, t.said,
+    t.broker_name, t.broker_addr, t.topic, make_timestamptz(t.told_us) AS told_time, t.seq, g.event_id, t.kind,
     make_timestamptz(lead(t.told_us) OVER later) AS until_time, lead(g.event_id) OVER later AS until_by
 FROM turns AS t
 JOIN single AS g ON g.seq = t.seq

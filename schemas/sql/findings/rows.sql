@@ -1,5 +1,5 @@
 -- Findings of the day: those that begin on it, and those that were open when it began. `things`: rows of the catalogue's queries;
--- `kinds`: the catalogue; `standing`: the findings that were open. A row outlasts its day if it is still true when the day ends, or
+-- `kinds`: the catalogue; `open_findings`: the findings that were open. A row outlasts its day if it is still true when the day ends, or
 -- was when the day began; then its key (`lasts`) gives its cause. Other rows have one cause if they begin soon after each other.
 -- What ended between $since_us and $until_us may only have been unknown in that time.
 WITH placed AS (
@@ -19,14 +19,14 @@ WITH placed AS (
 ),
 
 spaced AS (
-    SELECT *, coalesce(epoch_us(from_time) - lag(epoch_us(from_time)) OVER earlier > near_us, FALSE) AS is_apart
+    SELECT *, coalesce(epoch_us(from_time) - lag(epoch_us(from_time)) OVER earlier > near_us, FALSE) AS begins
     FROM placed
     WINDOW earlier AS (PARTITION BY code, severity, cause ORDER BY from_time, subject)
 ),
 
 waves AS (
     SELECT
-        *, count_if(is_apart AND cause IS NULL) OVER (PARTITION BY code, severity, cause ORDER BY from_time, subject) AS wave
+        *, count_if(begins AND cause IS NULL) OVER (PARTITION BY code, severity, cause ORDER BY from_time, subject) AS wave
     FROM spaced
 ),
 
@@ -73,11 +73,11 @@ open AS (
             WHEN 'day' THEN subject || ' ' || CAST(from_time AS DATE)
             ELSE subject
         END AS known_by
-    FROM standing AS s
+    FROM open_findings AS s
     JOIN kinds AS k ON k.code = s.code
 ),
 
-told AS (
+merged AS (
     SELECT
         coalesce(s.code, f.code) AS code, coalesce(s.severity, f.severity) AS severity,
         coalesce(s.brokers, f.brokers) AS brokers, coalesce(s.broker_names, f.broker_names) AS broker_names,
@@ -95,5 +95,5 @@ told AS (
 SELECT DISTINCT ON (code, subject, from_time, first_evidence, told_on)
     * EXCLUDE (first_evidence, later), first_evidence || later AS evidence, len(first_evidence) AS begun_with,
     if(to_time IS NULL, NULL, CAST($day AS DATE)) AS ended_on
-FROM told
+FROM merged
 ORDER BY code, subject, from_time, first_evidence, told_on, severity, to_time NULLS LAST
