@@ -227,8 +227,8 @@ def _reporting(share: Callable[[float, int], None], of: int, seen: str | None = 
 
         def look() -> None:
             while not over.wait(_EVERY_S):
-                told = [path.read_bytes() for path in Path(folder).iterdir()]
-                share(sum(struct.unpack("d", one[-8:])[0] for one in told if one), of)
+                shares = [path.read_bytes() for path in Path(folder).iterdir()]
+                share(sum(struct.unpack("d", one[-8:])[0] for one in shares if one), of)
 
         thread = Thread(target=look, daemon=True)
         thread.start()

@@ -83,7 +83,7 @@ def end_if_interrupted() -> None:
 
 
 def end(code: int) -> NoReturn:
-    """End this process as it is: to take apart what Great Expectations has imported takes Python a second."""
+    """End this process as it is: to free what Great Expectations has imported takes Python a second."""
     atexit._run_exitfuncs()  # noqa: SLF001  what is to be done at the end has no other door
     sys.stderr.flush()
     os._exit(code)

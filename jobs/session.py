@@ -1,4 +1,4 @@
-"""The only place that starts a SparkSession; and the options of spark-submit, told apart from the job's.
+"""The only place that starts a SparkSession; and the options of spark-submit, separated from the job's.
 
 They are checked before Spark would refuse them with a page of Java.
 """
@@ -172,7 +172,7 @@ def spark_session(app_name: str, *, brief: bool = False, metastore: bool = False
         builder = builder.enableHiveSupport()
     try:
         session = builder.getOrCreate()
-        session.conf.get("spark.app.name")  # has Spark judge its settings now
+        session.conf.get("spark.app.name")  # has Spark check its settings now
     except (PySparkException, Py4JError, ValueError) as error:
         raise UsageError(f"Spark does not start: {first_line(error)}. Are its options right?") from error
     return session

@@ -49,19 +49,19 @@ _REGISTERED = (
     *("topic_config_digest", "filter_servers", "refusal"),
 )
 _REFUSED = "CASE WHEN response_code <> 0 THEN 'response code ' || response_code END"
-_SAID: dict[str, dict[str, str]] = {
+_CONTENT_OF: dict[str, dict[str, str]] = {
     # Registrations have a column `refusal`.
     HEARTBEATS.name: {**{name: name for name in _ASKED}, "refusal": _REFUSED},
     REGISTRATIONS.name: {name: name for name in (*_ASKED, *_REGISTERED)},
 }
-SAID = (*_ASKED, *VERSION, *_REGISTERED)
+CONTENT = (*_ASKED, *VERSION, *_REGISTERED)
 """Content of a beat: beats with equal content have equal effect."""
-MEASURES = ("slots", "beats", "first_us", "last_us", "lag_ns", "told", "first_seq", "last_seq")
+MEASURES = ("slots", "beats", "first_us", "last_us", "lag_ns", "responses", "first_seq", "last_seq")
 HOURS = pa.schema(
     [
         ("namesrv_id", STRING),
         ("kind", STRING),
-        *((name, _TYPE_OF.get(name, LONG)) for name in SAID),
+        *((name, _TYPE_OF.get(name, LONG)) for name in CONTENT),
         *((name, LONG) for name in ("slot_us", "bucket", *MEASURES)),
     ]
 )
@@ -70,7 +70,7 @@ HOURS = pa.schema(
 `kind`: the table; `refusal`: why the beat was refused and so renewed nothing. Columns that the table of a beat lacks are
 NULL; a version with only NULL fields is none.
 `slot_us`: width of a slot; `bucket`: its number since the epoch, of 60 slots each; `slots`: a bit each; `beats`: their number, with
-the first and last time and position; `lag_ns`: the longest time from arrival to effect of an answered one; `told`: number
+the first and last time and position; `lag_ns`: the longest time from arrival to effect of an answered one; `responses`: number
 of recorded responses, which may show something of an unknown past.
 """
 
@@ -120,7 +120,7 @@ def hours_from(beats: duckdb.DuckDBPyRelation, kind: str, leases: pa.Table) -> p
     # The version's fields are separate keys: with a struct among its keys, DuckDB would not hash them by column.
     keys = {
         "namesrv_id": "namesrv_id",
-        **_SAID[kind],
+        **_CONTENT_OF[kind],
         **{name: f"{VERSION_OF}.{part}" for name, part in VERSION.items()},
     }
     slot = f"epoch_us(effect_time) // {slot_us}"
@@ -133,7 +133,7 @@ def hours_from(beats: duckdb.DuckDBPyRelation, kind: str, leases: pa.Table) -> p
         "min(epoch_us(effect_time)) AS first_us",
         "max(epoch_us(effect_time)) AS last_us",
         f"max(CASE WHEN response_code IS NOT NULL THEN seq - epoch_us(event_time) * {NS_PER_US} END) AS lag_ns",
-        "count(response_fields) AS told",
+        "count(response_fields) AS responses",
         "min(seq) AS first_seq",
         "max(seq) AS last_seq",
     ]

@@ -27,7 +27,7 @@ SAMPLE_CHARS = 300
 class Measurement:
     """One rule counted on one table.
 
-    `rows` were judged (of the table, or of the rule's query), `broken` of them break the rule, and `sample` shows a few
+    `rows` were checked (of the table, or of the rule's query), `broken` of them break the rule, and `sample` shows a few
     of those as JSON. `missing`: tables that the rule reads but that were not given; nothing was counted then.
     """
 
@@ -63,7 +63,7 @@ def measure(
 ) -> list[Measurement]:
     """Return a measurement for every rule of every table in `frames`, in the order of `RULES`.
 
-    Rules may read other tables of `frames`. `only` restricts the judged tables, `days` the judged days (of rows that have
+    Rules may read other tables of `frames`. `only` restricts the checked tables, `days` the checked days (of rows that have
     one), `which` the rules. Frames that are relations (of this thread's `connection`) are read once for each query; DuckDB
     spills what exceeds its memory_limit. Of their keys, only those whose hash falls into `part` (number, count) are
     counted. Raises KeyError for a table without rules.
@@ -75,23 +75,23 @@ def measure(
         passes: dict[str | None, list[Rule]] = {}
         for rule in filter(which, asked[table]):
             missing = tuple(name for name in rule.needs if name not in frames)
-            # Rules judge rows of the tables that they read; without such rows no query is needed.
-            judged = [
+            # Rules check rows of the tables that they read; without such rows no query is needed.
+            checked = [
                 frames[name] for name in {table, *(() if rule.kind == "reference" else rule.needs)} & frames.keys()
             ]
             count = None if missing else 0
             found[rule.name] = measured(table, rule, count, count, missing=missing)
-            if not missing and any(not isinstance(of, pa.Table) or of.num_rows for of in judged):
+            if not missing and any(not isinstance(of, pa.Table) or of.num_rows for of in checked):
                 passes.setdefault(rule.over, []).append(rule)
         for over, together in passes.items():
             read, others = {name: frames[name] for name in ((table,) if over is None else together[0].needs)}, 0
             if together[0].kind == "unique" and any(isinstance(of, duckdb.DuckDBPyRelation) for of in read.values()):
                 read, others = _repeated(read, together[0], part)
-            rows = f"FROM ({over or f'FROM {table}'}) AS judged"
+            rows = f"FROM ({over or f'FROM {table}'}) AS checked"
             if days is not None and (over is None or _DAY.search(over)):
                 # Passed as a table: days in the text would make each day's statement a new one to plan.
-                read = {**read, "days": pa.table({"judged": pa.array(sorted(days), pa.date32())})}
-                rows += " WHERE day IN (SELECT judged FROM days)"
+                read = {**read, "days": pa.table({"day": pa.array(sorted(days), pa.date32())})}
+                rows += " WHERE day IN (SELECT day FROM days)"
             counts = ", ".join(["count(*)", *(f"count_if({breaks(rule)})" for rule in together)])
             total, *numbers = (number[0].as_py() for number in _asked(f"SELECT {counts} {rows}", read).columns)
             for rule, broken in zip(together, numbers, strict=True):
@@ -105,7 +105,7 @@ def merged(parts: Iterable[Measurement], tables: Collection[str], rows: Mapping[
     """Return one measurement for each rule of `tables`, in the order of `RULES`: the sum of what the parts counted.
 
     `rows`: number of rows of each table. If one part could not count a rule, the whole is not counted. A rule without any
-    measurement had nothing to judge; but if its table has rows, it was forgotten, and is returned as not counted.
+    measurement had nothing to check; but if its table has rows, it was forgotten, and is returned as not counted.
     """
     found: dict[tuple[str, str], Measurement] = {}
     for part in parts:
@@ -204,7 +204,7 @@ def _samples(rows: str, read: Mapping[str, Rows], table: str, rule: Rule) -> lis
     For rows of the table itself only the key is shown, for rows of the rule's own query all columns.
     """
     keys = ", ".join(f"'{name}': {name}" for name in TABLES[table].key)
-    shown = f"substr(CAST(to_json({f'{{{keys}}}' if rule.over is None else 'judged'}) AS VARCHAR), 1, {SAMPLE_CHARS})"
-    broken = f"SELECT {shown} AS sample FROM (SELECT * {rows}) AS judged WHERE {breaks(rule)} ORDER BY sample LIMIT {SAMPLES}"
+    shown = f"substr(CAST(to_json({f'{{{keys}}}' if rule.over is None else 'checked'}) AS VARCHAR), 1, {SAMPLE_CHARS})"
+    broken = f"SELECT {shown} AS sample FROM (SELECT * {rows}) AS checked WHERE {breaks(rule)} ORDER BY sample LIMIT {SAMPLES}"
     found: list[str] = _asked(broken, read)["sample"].to_pylist()
     return found

@@ -1,6 +1,6 @@
 """Verification of every recorded answer of a name server's day by the replayed tables.
 
-Equal answers to one question between two changes that concern the question are all right or all wrong, and are judged
+Equal answers to one question between two changes that concern the question are all right or all wrong, and are compared
 once, unless one of them was under way during such a change. Every answer is counted.
 
 The order of an answer's entries depends on the buckets of a map. A map grows with its keys and never shrinks, so the largest number
@@ -85,10 +85,10 @@ def map_capacities(slices: Frames, before: pa.Table, namesrv: Namesrv, namesrv_i
     outcomes = frame(slices, gold.EVENT_OUTCOMES)
     start_seq = pc.max(outcomes.filter(pc.field("operation") == "namesrv_started")["seq"]).as_py()
     fresh = Registry(namesrv.profile if start_seq is None else namesrv.at(start_seq).profile)
-    told, found = capacities_in(before), list[MapCapacity]()
+    carried, found = capacities_in(before), list[MapCapacity]()
     for maps in _MAPS:
         rows, made = frame(slices, maps.history), string_map() if maps.is_inner else getattr(fresh, maps.table)
-        before_by = {of: n for table, is_inner, of, n in told if (table, is_inner) == (maps.table, maps.is_inner)}
+        before_by = {of: n for table, is_inner, of, n in carried if (table, is_inner) == (maps.table, maps.is_inner)}
         if not before_by and rows["closed_by"].null_count == rows.num_rows:
             continue
         names = {"map": maps.of, "key": maps.key, "is_key": maps.is_key}
@@ -150,12 +150,12 @@ def verdicts(given: VerifyInput) -> dict[str, pa.Table]:
     answers = answers_of(given)
     if not answers.num_rows:
         return {table.name: empty(table) for table in (gold.ANSWER_CHECKS, gold.ROUTE_MISMATCHES)}
-    judged = _Judge(answers, given).judged()
+    rows = _Verifier(answers, given).verdict_rows()
     replayed = {table.name: frame(given.replayed, table) for table in (gold.ORDER_DECISIONS, gold.EVENT_OUTCOMES)}
     of_day = {"namesrv_id": given.namesrv_id, "day": given.day}
-    given_to = {"judged": judged, "answers": answers, **replayed}
+    given_to = {"verdicts": rows, "answers": answers, **replayed}
     mismatches = ask(query("verify/mismatches"), given_to, is_suspected=given.is_suspected)
-    checks = ask(query("verify/checks"), {"judged": judged, "mismatches": mismatches})
+    checks = ask(query("verify/checks"), {"verdicts": rows, "mismatches": mismatches})
     found = {gold.ANSWER_CHECKS: checks, gold.ROUTE_MISMATCHES: mismatches}
     return {table.name: conformed(rows, table, **of_day) for table, rows in found.items()}
 
@@ -164,9 +164,9 @@ def verdicts(given: VerifyInput) -> dict[str, pa.Table]:
 
 _OF_ROW = ("row", "event_id", "seq", "request_seq", "effect_time")
 """Columns that differ from answer to answer."""
-TOLD = ("response_code", "remark", "response_fields", "body")
+_OF_ANSWER = ("response_code", "remark", "response_fields", "body")
 """Columns of the answer; the other columns are those of the question."""
-_TOLD = {"response_remark": "remark", "response_body": "body"}
+_RENAMED = {"response_remark": "remark", "response_body": "body"}
 _UNUSED = (
     *("namesrv_id", "stated_id", "nth", "source_file", "source_offset", "ingest_run", "day"),
     *("one_way", "request_version", "compressed", "body_bytes"),
@@ -175,11 +175,11 @@ _UNUSED = (
 
 
 def answers_of(given: VerifyInput) -> pa.Table:
-    """Return the day's answers: to questions, and to events if they tell something about the registry.
+    """Return the day's answers: to questions, and to events if they show something about the registry.
 
     Their columns are those from which the codec makes questions, events and answers; `kind` is the table, `row` the number
-    of the row. A response of which only the code was recorded (`response_fields` NULL) is not judged, except a
-    registration's refusal for a reason that only the answer tells.
+    of the row. A response of which only the code was recorded (`response_fields` NULL) is not compared, except a
+    registration's refusal for a reason that only the answer shows.
     """
     answers = frame(given.today, bronze.ROUTE_OBSERVATIONS)
     times = answers["effect_time"].filter(pc.not_equal(answers["code"], RequestCode.GET_NAMESRV_CONFIG))
@@ -189,31 +189,31 @@ def answers_of(given: VerifyInput) -> pa.Table:
         if table.name in codec.RESPONSE_TABLES:
             codes = pa.array(codec.RESPONSE_TABLES[table.name], INT)
             columns = [name for name in table.column_names if name not in _UNUSED]
-            is_judged = pc.field("response_fields").is_valid()
+            is_checked = pc.field("response_fields").is_valid()
             if table is bronze.REGISTRATIONS:
-                is_judged |= pc.field("refusal").is_valid() & pc.field("response_code").is_valid()
-            told = _events(given, table, columns, is_judged & pc.field("code").isin(codes))
-            at_ns = pc.multiply(with_microseconds(told)["event_time"], NS_PER_US)
-            said = told.rename_columns([_TOLD.get(name, name) for name in told.column_names])
-            said = said.append_column("subject", told["broker_name"]).append_column("request_seq", at_ns)
+                is_checked |= pc.field("refusal").is_valid() & pc.field("response_code").is_valid()
+            events = _events(given, table, columns, is_checked & pc.field("code").isin(codes))
+            at_ns = pc.multiply(with_microseconds(events)["event_time"], NS_PER_US)
+            rows = events.rename_columns([_RENAMED.get(name, name) for name in events.column_names])
+            rows = rows.append_column("subject", events["broker_name"]).append_column("request_seq", at_ns)
             if table is bronze.REGISTRATIONS:
-                said = _without_refusals_told(said)
-            parts.append(_of_kind(said.drop_columns("event_time"), table))
+                rows = _without_answered_refusals(rows)
+            parts.append(_of_kind(rows.drop_columns("event_time"), table))
     found = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1], promote_options="default")
     return found.append_column("row", pa.array(np.arange(found.num_rows)))
 
 
-def _without_refusals_told(registrations: pa.Table) -> pa.Table:
-    """Return registrations without refusals for reasons that only their answers tell, since the registry cannot judge these.
+def _without_answered_refusals(registrations: pa.Table) -> pa.Table:
+    """Return registrations without refusals for reasons that only their answers show, since the registry cannot check these.
 
     Of responses with only a code, no others are returned: the rest of the response cannot be compared.
     """
     names = ("refusal", "response_code", "remark", "topic_count")
     rows = zip(*(registrations[name].to_pylist() for name in names), strict=True)
-    own = [None if refusal == refusal_of(*told) else refusal for refusal, *told in rows]
-    is_told = pc.and_(pc.is_null(pa.array(own, STRING)), pc.not_equal(registrations["refusal"], REGISTER_FAILED))
-    judged = pc.or_(pc.is_valid(registrations["response_fields"]), pc.fill_null(is_told, fill_value=False))
-    return with_columns(registrations, refusal=pa.array(own, STRING)).filter(judged)
+    own = [None if refusal == refusal_of(*answer) else refusal for refusal, *answer in rows]
+    by_answer = pc.and_(pc.is_null(pa.array(own, STRING)), pc.not_equal(registrations["refusal"], REGISTER_FAILED))
+    is_checked = pc.or_(pc.is_valid(registrations["response_fields"]), pc.fill_null(by_answer, fill_value=False))
+    return with_columns(registrations, refusal=pa.array(own, STRING)).filter(is_checked)
 
 
 def _events(given: VerifyInput, table: Table, columns: Sequence[str], where: pc.Expression) -> pa.Table:
@@ -230,8 +230,8 @@ def _of_kind(rows: pa.Table, table: Table) -> pa.Table:
 # -- comparison with the registry --------------------------------------------------------------------------------------
 
 
-class _Judge:
-    """Judges the answers of a day by the name server's tables."""
+class _Verifier:
+    """Compares the answers of a day with the name server's tables."""
 
     def __init__(self, answers: pa.Table, given: VerifyInput) -> None:
         self._given, self._answers = given, answers
@@ -246,28 +246,28 @@ class _Judge:
         arrivals, one_way = _arrivals(changed, given)
         self._under_way = UnderWay(changed, one_way, given.namesrv)
         self._timeline = timeline_of(intervals, from_seq, arrivals)
-        said, numbers = distinct(answers, [name for name in answers.column_names if name not in _OF_ROW])
-        questions, question_of = distinct(said, [name for name in said.column_names if name not in TOLD])
-        replies, reply_of = distinct(said, TOLD)
+        contents, numbers = distinct(answers, [name for name in answers.column_names if name not in _OF_ROW])
+        questions, question_of = distinct(contents, [name for name in contents.column_names if name not in _OF_ANSWER])
+        replies, reply_of = distinct(contents, _OF_ANSWER)
         self._question_of, self._reply_of = question_of[numbers], reply_of[numbers]
         self._questions = list(map(_question, rows_of(questions)))
         self._replies = list(map(codec.answer_of, rows_of(replies)))
         self._concerns = Concerns(self._registry(), self._timeline, self._starts)
         self._effects: dict[TablePart, tuple[Numbers, Numbers]] = {}
 
-    def judged(self) -> pa.Table:
+    def verdict_rows(self) -> pa.Table:
         """Return the verdicts: one for all equal answers (`rows`) between two changes that concern them."""
         namesrv, starts = self._given.namesrv, self._starts
         alike, observed = self._folded()
         compared = verify(self._registry(), self._timeline, observed, namesrv, starts=starts)
         found = {verdict.observed.event_id: verdict for verdict in compared}
         ordered = [found[one.event_id] for one in observed]
-        told = [
+        begun = [
             verdict.observed._replace(request_seq=begun_seq - 1)
             for verdict, begun_seq in zip(ordered, alike["begun_seq"].to_pylist(), strict=True)
             if begun_seq and not verdict.matched
         ]
-        again = verify(self._registry(), self._timeline, told, namesrv, starts=starts) if told else []
+        again = verify(self._registry(), self._timeline, begun, namesrv, starts=starts) if begun else []
         late = {
             verdict.observed.event_id: self._under_way.class_of(verdict.observed.request_seq + 1)
             for verdict in again
@@ -285,29 +285,29 @@ class _Judge:
 
     def _folded(self) -> tuple[pa.Table, list[Observed]]:
         """Return one `row` for all equal answers between two changes that concern them, with all their `rows`."""
-        asked, told, row = (self._answers[name].to_numpy() for name in ("request_seq", "seq", "row"))
-        version = self._versions(asked, told)
+        asked, answered, row = (self._answers[name].to_numpy() for name in ("request_seq", "seq", "row"))
+        version = self._versions(asked, answered)
         at = {
             "question": self._question_of,
             "reply": self._reply_of,
-            # An answer near a change is judged by itself: which state it shows may depend on earlier answers.
+            # An answer near a change is compared by itself: which state it shows may depend on earlier answers.
             "version": np.where(version < 0, -1 - row, version),
             # The number of the name server's configuration.
             "life": np.searchsorted(
-                np.array([seq for seq, _ in self._given.namesrv.later], dtype=np.int64), told, "right"
+                np.array([seq for seq, _ in self._given.namesrv.later], dtype=np.int64), answered, "right"
             ),
             "begun_seq": self._under_way.before(asked),
             "row": row,
-            "seq": told,
+            "seq": answered,
         }
         alike = ask(_ALIKE, {"answers": pa.table(at)})
         places = self._answers.select(["request_seq", "seq"]).take(alike["row"])
         names = (f"{row:012}" for row in alike["row"].to_pylist())
         asked_of = map(self._questions.__getitem__, alike["question"].to_pylist())
-        told_of = map(self._replies.__getitem__, alike["reply"].to_pylist())
-        return alike, list(map(Observed, names, *(column.to_pylist() for column in places.columns), asked_of, told_of))
+        reply_of = map(self._replies.__getitem__, alike["reply"].to_pylist())
+        return alike, list(map(Observed, names, *(column.to_pylist() for column in places.columns), asked_of, reply_of))
 
-    def _versions(self, asked: Numbers, told: Numbers) -> Numbers:
+    def _versions(self, asked: Numbers, answered: Numbers) -> Numbers:
         """Return for each answer the number of earlier changes that concern its question; -1 if one was near.
 
         A change is near if it happened, or may have, between the question and the answer.
@@ -315,7 +315,7 @@ class _Judge:
         question_of, versions = self._question_of, np.empty_like(asked)
         of_question = np.split(np.argsort(question_of, kind="stable"), np.cumsum(np.bincount(question_of))[:-1])
         for question, own in zip(self._questions, of_question, strict=True):
-            since, until = asked[own], told[own]
+            since, until = asked[own], answered[own]
             count, is_near = np.zeros_like(until), np.zeros(len(own), dtype=bool)
             for part in self._concerns.of(question):
                 effects, arrivals = self._effects_on(part)
@@ -347,8 +347,8 @@ _FLAGS = ("matched", "same_order", "same_bytes", "in_flight")
 def _expected(verdict: Verdict) -> str | None:
     """Return the expected answer as text; None for a match."""
     expected = verdict.expected
-    said = [part for part in (codec.fields_json(expected), expected.body) if part]
-    return None if verdict.matched else ("\n".join(said) or expected.remark)
+    parts = [part for part in (codec.fields_json(expected), expected.body) if part]
+    return None if verdict.matched else ("\n".join(parts) or expected.remark)
 
 
 def _arrivals(changed: pa.Table, given: VerifyInput) -> tuple[dict[int, int], list[str]]:
@@ -380,7 +380,7 @@ def _question(row: Mapping[str, Any]) -> Question | Event:
     return codec.response_of({**row, **_NOTHING}).question
 
 
-_NOTHING = {**dict.fromkeys((*_OF_ROW, *TOLD)), "response_code": 0}
+_NOTHING = {**dict.fromkeys((*_OF_ROW, *_OF_ANSWER)), "response_code": 0}
 
 
 # -- work of other threads, and brokers on unreadable connections ------------------------------------------------------

@@ -35,8 +35,8 @@ from schemas.table import (
     reference,
     required,
     rules,
-    told_apart,
     union,
+    unique_across,
     warn,
     words,
 )
@@ -303,7 +303,7 @@ NAMESRV_EVENTS = events(
             version_is_tried?: The rules of the release were compared (docs/versions.md); others get those of the one before.
                 version IS NULL OR {is_code("version", map(VERSION_NAMES.index, COMPARED))}
         """),
-        told_apart(
+        unique_across(
             "seq_is_unique_in_all_events",
             ("namesrv_id", "seq"),
             _EVENTS,

@@ -200,7 +200,7 @@ _CODECS = {
         lambda version, previous, is_regression: Reported(
             data_version_of(version), data_version_of(previous), is_regression
         ),
-        lambda told: (_record(told.data_version), _record(told.previous), told.is_regression),
+        lambda answer: (_record(answer.data_version), _record(answer.previous), answer.is_regression),
     ),
 }
 

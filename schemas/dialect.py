@@ -42,8 +42,8 @@ def duckdb_queries(sql: str) -> list[str]:
         trees = [tree for tree in parse(sql, read=_Spark4) if not isinstance(tree, (exp.Semicolon, type(None)))]
         for tree in trees:
             if not isinstance(tree, (exp.Query, exp.Values, exp.Describe)):
-                told = "only SELECT, WITH, VALUES, DESCRIBE and SHOW TABLES are answered"
-                raise NotTranslatedError(f"no question: {tree.key.upper()}; {told}")
+                answered = "only SELECT, WITH, VALUES, DESCRIBE and SHOW TABLES are answered"
+                raise NotTranslatedError(f"no question: {tree.key.upper()}; {answered}")
         return [_written(tree) for tree in trees]
     except SqlglotError as error:
         raise NotTranslatedError(_ANSI.sub("", str(error)).strip()) from error

@@ -90,7 +90,7 @@ class Finding:
         return query(f"findings/{self.code.lower()}")
 
     @cached_property
-    def said(self) -> dict[str, str]:
+    def texts(self) -> dict[str, str]:
         """Return the texts about the code: `meaning`, `severity`, `remedy`, and `threshold` if it has one."""
         lines = (line[3:].partition(": ") for line in self.sql.splitlines() if line.startswith("-- "))
         return {key: value for key, _, value in lines if key in ("meaning", "severity", "threshold", "remedy")}

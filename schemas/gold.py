@@ -63,11 +63,11 @@ def _covered(table: str, by: str, match: str, *, where: str = "TRUE", by_where: 
     start = "CASE WHEN CAST(valid_from AS DATE) < day THEN -1 ELSE opened_at.seq END"
     end = "coalesce(closed_at.seq, 9223372036854775807)"
     same = " AND ".join(
-        f"judged.{column} IS NOT DISTINCT FROM spans.{column}" for column in ("day", "namesrv_id", *match.split(", "))
+        f"checked.{column} IS NOT DISTINCT FROM spans.{column}" for column in ("day", "namesrv_id", *match.split(", "))
     )
     keys = f"day, namesrv_id, {match}"
     return f"""
-        WITH judged AS (
+        WITH checked AS (
           SELECT {keys}, opened_by, {start} AS starts, {end} AS ends FROM {table} WHERE {where}),
         parts AS (SELECT {keys}, {start} AS starts, {end} AS ends FROM {by} WHERE {by_where}),
         marked AS (
@@ -78,9 +78,9 @@ def _covered(table: str, by: str, match: str, *, where: str = "TRUE", by_where: 
         numbered AS (SELECT *, sum(gap) OVER (PARTITION BY {keys} ORDER BY starts, ends) AS span FROM marked),
         spans AS (
           SELECT {keys}, span, min(starts) AS starts, max(ends) AS ends FROM numbered GROUP BY {keys}, span)
-        SELECT judged.*, spans.starts IS NOT NULL AS covered
-        FROM judged
-        LEFT JOIN spans ON {same} AND spans.starts <= judged.starts AND spans.ends >= judged.ends"""
+        SELECT checked.*, spans.starts IS NOT NULL AS covered
+        FROM checked
+        LEFT JOIN spans ON {same} AND spans.starts <= checked.starts AND spans.ends >= checked.ends"""
 
 
 # A name server's own log shows queue data, but mostly not which broker they belong to. Neither does a route with an acting
@@ -312,16 +312,16 @@ def of_history(table: Table) -> tuple[Rule, ...]:
             "its_events_are_known",
             "The events that opened or closed an interval on the day are recorded.",
             f"""
-            WITH judged AS (
+            WITH checked AS (
               SELECT DISTINCT day, namesrv_id, 'opened_by' AS role, opened_by AS event_id
               FROM {table.name} WHERE opened_by IS NOT NULL AND CAST(valid_from AS DATE) = day
               UNION ALL
               SELECT DISTINCT day, namesrv_id, 'closed_by' AS role, closed_by AS event_id
               FROM {table.name} WHERE closed_by IS NOT NULL)
-            SELECT judged.*, recorded.event_id AS known
-            FROM judged
-            LEFT JOIN (SELECT DISTINCT event_id FROM ({known}) SEMI JOIN judged USING (event_id)) AS recorded
-              ON recorded.event_id = judged.event_id""",
+            SELECT checked.*, recorded.event_id AS known
+            FROM checked
+            LEFT JOIN (SELECT DISTINCT event_id FROM ({known}) SEMI JOIN checked USING (event_id)) AS recorded
+              ON recorded.event_id = checked.event_id""",
         ),
     )
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from schemas.sql_files import Said, headed, with_shared
+from schemas.sql_files import Field, headed, with_shared
 
 FOLDER = Path(__file__).parent / "sql" / "queries"
 GROUPS = {
@@ -31,7 +31,7 @@ class Query(NamedTuple):
     name: str
     question: str
     group: str
-    parameters: tuple[Said, ...]
+    parameters: tuple[Field, ...]
     columns: dict[str, str]
     sql: str
 
@@ -42,9 +42,9 @@ def queries() -> dict[str, Query]:
     found = dict[str, Query]()
     for folder, group in GROUPS.items():
         for path in sorted((FOLDER / folder).glob("*.sql")):
-            told = headed(with_shared(path.read_text(encoding="utf-8")))
-            if not told.words or not told.columns:
+            parsed = headed(with_shared(path.read_text(encoding="utf-8")))
+            if not parsed.words or not parsed.columns:
                 raise ValueError(f"{path.name}: the head lacks a question, or columns")
-            columns = {column.name: column.comment for column in told.columns}
-            found[path.stem] = Query(path.stem, told.words, group, told.parameters, columns, told.sql)
+            columns = {column.name: column.comment for column in parsed.columns}
+            found[path.stem] = Query(path.stem, parsed.words, group, parsed.parameters, columns, parsed.sql)
     return found

@@ -18,12 +18,12 @@ from itertools import takewhile
 from typing import NamedTuple
 
 _SHARED, _PLACE = re.compile(r"\{(\w+)\(([\w., ]*)\)\}"), re.compile(r"\{\w+\}")
-_SAID = re.compile(
+_FIELD = re.compile(
     r"(?P<kind>parameter|column) (?P<name>\w+)(?: (?P<type>[A-Z]+(?:<.*?>(?=: ))?))?(?: = (?P<default>\S+))?: (?P<comment>.+)"
 )
 
 
-class Said(NamedTuple):
+class Field(NamedTuple):
     """A parameter or column: its name, its type ("": not stated), what it is.
 
     `default`: the value of an optional parameter, NULL for none; None: the parameter must be given.
@@ -46,8 +46,8 @@ class Headed(NamedTuple):
     """A statement and its head: what it shows or asks in words, its parameters and columns."""
 
     words: str
-    parameters: tuple[Said, ...]
-    columns: tuple[Said, ...]
+    parameters: tuple[Field, ...]
+    columns: tuple[Field, ...]
     sql: str
 
 
@@ -62,7 +62,7 @@ def with_shared(sql: str) -> str:
 
     def shared(found: re.Match[str]) -> str:
         lines = query(f"shared/{found[1]}").splitlines()
-        text = "\n".join(line for line in lines if not line.startswith("--") or _SAID.fullmatch(line[3:]))
+        text = "\n".join(line for line in lines if not line.startswith("--") or _FIELD.fullmatch(line[3:]))
         places = dict.fromkeys(_PLACE.findall(text))
         given = dict(zip(places, re.findall(r"[\w.]+", found[2]), strict=True))
         return _PLACE.sub(lambda place: given[place[0]], text)
@@ -78,29 +78,29 @@ def headed(text: str, *, in_capitals: bool = False) -> Headed:
     lines = text.splitlines()
     head = [line[2:].strip() for line in takewhile(lambda line: line.startswith("--"), lines)]
     words = list[str]()
-    said: dict[str, list[Said]] = {"parameter": [], "column": []}
+    fields: dict[str, list[Field]] = {"parameter": [], "column": []}
     for line in head:
         kind, _, names = line.partition("s: ")
-        if kind in said:
+        if kind in fields:
             usual = (_USUAL[kind, name] for name in names.split(", "))
-            said[kind] += (
+            fields[kind] += (
                 of._replace(comment=of.comment[0].upper() + of.comment[1:]) if in_capitals else of for of in usual
             )
-        elif found := _SAID.fullmatch(line):
-            said[found["kind"]].append(_said(found))
+        elif found := _FIELD.fullmatch(line):
+            fields[found["kind"]].append(_field(found))
         elif line:
             words.append(line)
     sql = "\n".join(lines[len(head) :]) + "\n"
-    return Headed(" ".join(words), tuple(said["parameter"]), tuple(said["column"]), sql)
+    return Headed(" ".join(words), tuple(fields["parameter"]), tuple(fields["column"]), sql)
 
 
-def _said(found: re.Match[str]) -> Said:
-    return Said(found["name"], found["type"] or "", found["comment"], found["default"])
+def _field(found: re.Match[str]) -> Field:
+    return Field(found["name"], found["type"] or "", found["comment"], found["default"])
 
 
 _USUAL = {
-    (of["kind"], of["name"]): _said(of)
-    for of in _SAID.finditer("""
+    (of["kind"], of["name"]): _field(of)
+    for of in _FIELD.finditer("""
         parameter broker STRING = NULL: only this broker name
         parameter since TIMESTAMP = NULL: start of the time range
         parameter until TIMESTAMP = NULL: end of the time range, exclusive

@@ -62,9 +62,9 @@ def tables_in(sql: str) -> tuple[str, ...]:
 class Rule:
     """One rule of a table.
 
-    `holds` is a SQL boolean (DuckDB's) over one row. A row for which it is not TRUE breaks the rule. Rules of kind `row` judge
-    the table's rows; other kinds judge those of the query `over`, which reads tables by their names. `scope`: parts judged
-    apart give counts that add up if each part has all rows of its name servers (`namesrv`), or any rows (`row`); `table`: never.
+    `holds` is a SQL boolean (DuckDB's) over one row. A row for which it is not TRUE breaks the rule. Rules of kind `row` check
+    the table's rows; other kinds check those of the query `over`, which reads tables by their names. `scope`: counts of
+    parts add up if each part has all rows of its name servers (`namesrv`), or any rows (`row`); `table`: never.
     `key`, of kind `unique`: the columns in which no two rows are the same.
     """
 
@@ -241,10 +241,10 @@ def columns(text: str) -> tuple[Column, ...]:
     """
     found = []
     for line in _lines_of(text):
-        said = _COLUMN.fullmatch(re.sub(r"\n\s+", " ", line))
-        if said is None:
+        matched = _COLUMN.fullmatch(re.sub(r"\n\s+", " ", line))
+        if matched is None:
             raise ValueError(f"no column: {line!r}")
-        name, star, of, comment = said.groups()
+        name, star, of, comment = matched.groups()
         found.append(USUAL[name] if of is None else Column(name, type_of(of), comment, star == "*"))
     return tuple(found)
 
@@ -308,12 +308,12 @@ def known_event(table: str, column: str, where: str = "TRUE", also: str = "") ->
         f"{column}_is_known",
         f"Every {column} of the slice's own day is a recorded event.",
         f"""
-        SELECT judged.day, judged.namesrv_id, judged.{column}, outcomes.event_id AS known
-        FROM {table} AS judged
+        SELECT checked.day, checked.namesrv_id, checked.{column}, outcomes.event_id AS known
+        FROM {table} AS checked
         LEFT JOIN (SELECT DISTINCT day, namesrv_id, event_id FROM ({events})) AS outcomes
-          ON outcomes.day = judged.day AND outcomes.namesrv_id = judged.namesrv_id
-         AND outcomes.event_id = judged.{column}
-        WHERE judged.{column} IS NOT NULL AND {where}""",
+          ON outcomes.day = checked.day AND outcomes.namesrv_id = checked.namesrv_id
+         AND outcomes.event_id = checked.{column}
+        WHERE checked.{column} IS NOT NULL AND {where}""",
     )
 
 
@@ -334,10 +334,10 @@ def present(table: Table) -> Rule:
 
 def unique(table: str, key: Sequence[str], name: str = "key_is_unique") -> Rule:
     """Return the rule that no two rows of `table` have the same `key`."""
-    return told_apart(name, key, [table], f"No two rows have the same {', '.join(key)}.")
+    return unique_across(name, key, [table], f"No two rows have the same {', '.join(key)}.")
 
 
-def told_apart(name: str, key: Sequence[str], tables: Iterable[str], says: str) -> Rule:
+def unique_across(name: str, key: Sequence[str], tables: Iterable[str], says: str) -> Rule:
     """Return the rule that no two rows of `tables` together have the same `key`."""
     columns = ", ".join(key)
     over = f"SELECT {columns}, count(*) AS copies FROM ({union(tables, columns)}) AS keys GROUP BY {columns}"

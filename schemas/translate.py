@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from schemas import gold
 from schemas.dialect import duckdb_body, duckdb_type
 from schemas.queries import queries
-from schemas.sql_files import Said
+from schemas.sql_files import Field
 from schemas.table import Column, type_name
 from schemas.views import COVERAGE_SPANS, quoted, statements, stored_tables
 
@@ -22,7 +22,7 @@ END
 """
 
 
-def _commented(kind: str, name: str, text: str, columns: Iterable[Said | Column] = ()) -> str:
+def _commented(kind: str, name: str, text: str, columns: Iterable[Field | Column] = ()) -> str:
     """Return the statements that set the comments of a view and its columns, or of a function."""
     of_columns = (f"COMMENT ON COLUMN {name}.{of.name} IS {quoted(of.comment)};\n" for of in columns)
     return f"COMMENT ON {kind} {name} IS {quoted(text)};\n{''.join(of_columns)}"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from schemas import bronze, gold
 from schemas.findings import CATALOGUE, THRESHOLDS, Thresholds
-from schemas.sql_files import Said, headed, query
+from schemas.sql_files import Field, headed, query
 from schemas.table import Table, type_name, words
 
 # Tables of a name server: `<name>_rows_at` returns the rows at an instant, `<name>_table_at` also a row for each name server
@@ -48,8 +48,8 @@ class Statement(NamedTuple):
 
     name: str
     comment: str
-    parameters: tuple[Said, ...]
-    columns: tuple[Said, ...]
+    parameters: tuple[Field, ...]
+    columns: tuple[Field, ...]
     body: str
 
     @property
@@ -62,9 +62,9 @@ class Statement(NamedTuple):
         return f"CREATE OR REPLACE TEMPORARY {head}\n{comment}\nRETURN\n{self.body}"
 
 
-def _declared(columns: Sequence[Said]) -> str:
-    said = (f"{of.name} {of.type} COMMENT {quoted(of.comment)}" for of in columns)
-    return f" ({', '.join(said)})" if columns else ""
+def _declared(columns: Sequence[Field]) -> str:
+    fields = (f"{of.name} {of.type} COMMENT {quoted(of.comment)}" for of in columns)
+    return f" ({', '.join(fields)})" if columns else ""
 
 
 def stored_tables() -> dict[str, Table]:
@@ -81,7 +81,7 @@ def statements() -> dict[str, Statement]:
     made = [Statement("runs", "The ledger, up to the run that is read as of", (), (), known)]
     for table in (of for of in bronze.TABLES if of.derived):
         values = ", ".join(f"{of.derived} AS {of.name}" if of.derived else of.name for of in table.columns)
-        columns = tuple(Said(of.name, "", of.comment) for of in table.columns)
+        columns = tuple(Field(of.name, "", of.comment) for of in table.columns)
         made.append(Statement(table.name, table.grain, (), columns, f"SELECT {values} FROM {table.name}_stored"))
     return {one.name: one for one in (*made, *views(), *functions())}
 
@@ -90,13 +90,13 @@ def views() -> list[Statement]:
     """Return the views over the bronze and gold views."""
     codes: list[str] = []
     for finding in CATALOGUE:
-        said, threshold = finding.said, "CAST(NULL AS STRING)"
-        if "threshold" in said:
-            name = said["threshold"]
+        texts, threshold = finding.texts, "CAST(NULL AS STRING)"
+        if "threshold" in texts:
+            name = texts["threshold"]
             field, unit = THRESHOLDS[name]
             threshold = quoted(f"{name} = {getattr(Thresholds(), field) // unit}")
-        told = (quoted(text) for text in (finding.code, said["meaning"], said["severity"]))
-        of_code = (*told, threshold, quoted(said["remedy"]), str(finding.is_static).upper())
+        quoted_texts = (quoted(text) for text in (finding.code, texts["meaning"], texts["severity"]))
+        of_code = (*quoted_texts, threshold, quoted(texts["remedy"]), str(finding.is_static).upper())
         codes.append(f"({', '.join(of_code)})")
     values = {
         "finding_codes": {"codes": ",\n    ".join(codes)},
@@ -113,13 +113,13 @@ def functions() -> list[Statement]:
         of = history.name.removesuffix("_history")
         if of in _HELD and (name := f"{of}_rows_at") not in rows:
             columns = [column for column in history.columns if column not in gold.INTERVAL]
-            said = {
+            values = {
                 "rows": name,
                 "history": history.name,
                 "declared": "\n".join(f"-- column {of.name} {type_name(of.type)}: {of.comment}" for of in columns),
                 "columns": ", ".join(f"r.{column.name}" for column in columns),
             }
-            rows[name] = _made(name, query("at/rows").format(**said))
+            rows[name] = _made(name, query("at/rows").format(**values))
     at = [_at(f"{of}_table_at", rows[f"{of}_rows_at"], comment) for of, comment in _HELD.items()]
     return [*rows.values(), *at, _at("routes_at", rows["routes_rows_at"], _ROUTES)]
 
@@ -129,9 +129,9 @@ def _names_in(folder: str) -> list[str]:
 
 
 def _made(name: str, text: str) -> Statement:
-    said = headed(text, in_capitals=True)
-    columns = said.columns if said.parameters else tuple(of._replace(type="") for of in said.columns)
-    return Statement(name, said.words, said.parameters, columns, said.sql)
+    parsed = headed(text, in_capitals=True)
+    columns = parsed.columns if parsed.parameters else tuple(of._replace(type="") for of in parsed.columns)
+    return Statement(name, parsed.words, parsed.parameters, columns, parsed.sql)
 
 
 def _at(name: str, rows: Statement, comment: str) -> Statement:

@@ -242,7 +242,7 @@ class Answers:
         return _files_of(table, delta)
 
     def rows_at(self, name: str, version: int | None, other: int | None) -> str | None:
-        """Return the SQL, to stand behind FROM, of the files that only `version` of a stored table has; None: no file.
+        """Return the SQL, to follow FROM, of the files that only `version` of a stored table has; None: no file.
 
         `version` and `other` are pinned by readable runs; None: the run had no such table.
         """
@@ -285,7 +285,7 @@ class Answers:
             require_kept(self._runs, run_id, versions)
 
     def _source(self, files: Files, called: str) -> str | None:
-        """Return the SQL, to stand behind FROM, that reads data files; None: there are none."""
+        """Return the SQL, to follow FROM, that reads data files; None: there are none."""
         if not files.paths or "://" not in self.warehouse:
             return reading(files)
         self._connection.register(f"remote_{called}", _remote(self.warehouse, files))

@@ -216,7 +216,7 @@ def published(answers: Answers) -> Checks:
 def asked_again(answers: Answers, share: Callable[[int, int], None] = nobody) -> Checks:
     """Return the comparison of all recorded answers with the published tables; `other_address` counts as mismatched.
 
-    `share` is told the number of finished days of name servers, and of all.
+    `share` gets the number of finished days of name servers, and of all.
     """
     days = list(answers.ask("SELECT DISTINCT namesrv_id, day FROM namesrv_settings ORDER BY ALL").rows)
     found: dict[tuple[str, dt.date, int], Mapping[str, int]] = {}
@@ -295,7 +295,7 @@ Files = dict[str, dict[str, str]]
 def linked(warehouse: Warehouse, run_id: str, folder: Path, share: Callable[[int, int], None] = nobody) -> Files:
     """Make in `folder` the bronze tables that a published run has pinned, as links; return their files.
 
-    `share` is told the number of finished tables, and of all. Raises TamperedError if a table is not what the ledger says.
+    `share` gets the number of finished tables, and of all. Raises TamperedError if a table is not as in the ledger.
     """
     run = warehouse.published_run(run_id)
     holder, files = Holder(warehouse, run), Files()

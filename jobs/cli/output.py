@@ -260,7 +260,7 @@ def write_table(out: TextIO, names: Sequence[str], rows: Sequence[Sequence[objec
 
 
 def _folded(out: TextIO, names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Write rows for a terminal: what is too long for its width is folded; one row, or rows too wide for it, stand upright."""
+    """Write rows for a terminal: what is too long for its width is folded; one row, or rows too wide, are written as lists."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415  only for a terminal
     from rich.cells import cell_len  # noqa: PLC0415
     from rich.console import Console as Screen  # noqa: PLC0415
@@ -273,7 +273,7 @@ def _folded(out: TextIO, names: Sequence[str], rows: Sequence[Sequence[object]])
     )  # through `Guarded`, to which a colour is an escape sequence like others
     columns = list(zip(*cells, strict=True))
     least = [min(_NARROWEST, max(cell_len(word) for cell in of for word in cell.split() or [""])) for of in columns]
-    spare = screen.width - sum(least) - 3 * len(least) - 1  # beside what stands between columns
+    spare = screen.width - sum(least) - 3 * len(least) - 1  # beside what is between columns
     is_upright = len(rows) == 1 or spare < 0
     more = [max(map(cell_len, of)) - width for of, width in zip(columns, least, strict=True)]
     share = min(1, spare / max(1, sum(more)))

@@ -32,7 +32,7 @@ _A_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def report(given: argparse.Namespace) -> int:
-    """Write the report of a stretch of time and return the exit code."""
+    """Write the report of a time range and return the exit code."""
     answers = answers_of(given)
     # Without a time it is of the last published day, or of the incident's time.
     if given.incident is not None:
@@ -71,7 +71,7 @@ def _a_day_later(at: dt.datetime) -> dt.datetime:
 def write_pages(warehouse: str, days: Iterable[dt.date], docs: Path) -> Path | None:
     """Write the reports of days that a night has published, the last few, and the page that leads to them; return that.
 
-    What a night has published stays so whatever happens to its pages: a failure is told on standard error. None: the
+    What a night has published stays so whatever happens to its pages: a failure is reported on standard error. None: the
     warehouse is not local, or nothing is published.
     """
     if "://" in warehouse:

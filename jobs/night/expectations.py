@@ -102,8 +102,8 @@ def validated(by_table: Mapping[str, Sequence[Measurement]]) -> Iterator[tuple[s
     for table, measurements in by_table.items():
         expectations = []
         for m in measurements:
-            judged = f"not judged, needs {', '.join(m.missing)}" if m.missing else f"{m.rows:,} judged"
-            says, severity = f"{m.says} ({m.severity}; {judged})", "info" if m.missing else m.severity
+            checked = f"not judged, needs {', '.join(m.missing)}" if m.missing else f"{m.rows:,} judged"
+            says, severity = f"{m.says} ({m.severity}; {checked})", "info" if m.missing else m.severity
             expectations.append(ExpectNoBrokenRow(column=m.rule, description=says, severity=severity))
         suite = gx.ExpectationSuite(name=table, expectations=expectations)
         row = pd.DataFrame({m.rule: [m.broken] for m in measurements}, dtype="Int64")

@@ -49,11 +49,11 @@ def measured_small(warehouse: Warehouse, days: Collection[dt.date]) -> list[Meas
 
 
 def require_sound(warehouse: Warehouse, measurements: Sequence[Measurement]) -> list[str]:
-    """Judge the counted rules, and write the Data Docs; return warnings. Raises GateError if a critical rule is broken.
+    """Validate the counted rules, and write the Data Docs; return warnings. Raises GateError if a critical rule is broken.
 
-    Rules over no rows are left out: they say nothing, but take as long to judge as others.
+    Rules over no rows are left out: they show nothing, but take as long to validate as others.
     """
-    verdict = judge([one for one in measurements if one.rows != 0], docs_dir(warehouse))
+    verdict = validate([one for one in measurements if one.rows != 0], docs_dir(warehouse))
     broken = [*verdict.critical, *(f"{rule} (not judged)" for rule in verdict.skipped)]
     if broken:
         raise GateError(f"{'; '.join(broken)}; see {verdict.docs_path}", is_of_files=are_of_files(measurements))
@@ -92,7 +92,7 @@ def docs_dir(warehouse: Warehouse) -> Path:
     return (local_path(warehouse.path) or Path.cwd()) / "data_docs"
 
 
-# -- the judgement -----------------------------------------------------------------------------------------------------
+# -- the validation ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +115,13 @@ def prepare(after: Callable[[], object] = lambda: None) -> None:
     threading.Thread(target=load, daemon=True).start()
 
 
-def judge(measurements: Iterable[Measurement], docs_dir: Path) -> Verdict:
+def validate(measurements: Iterable[Measurement], docs_dir: Path) -> Verdict:
     """Return the verdict of Great Expectations on `measurements`, and write its Data Docs into `docs_dir`.
 
     One suite per table, one expectation per rule: no row breaks it. A rule that could not be counted is skipped: it fails as
     information and does not shut the gate. Samples stay out of the docs, because they hold what strangers sent.
     """
-    from jobs.night.expectations import validated  # noqa: PLC0415  a slow import that only a judgement needs
+    from jobs.night.expectations import validated  # noqa: PLC0415  a slow import that only a validation needs
 
     by_table: dict[str, list[Measurement]] = {}
     for m in measurements:
@@ -152,7 +152,7 @@ def _broken(results: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def _write_docs(docs: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write the results and the page of a judgement, and delete all but the last KEPT_RESULTS."""
+    """Write the results and the page of a validation, and delete all but the last KEPT_RESULTS."""
     folder, now = docs / "results", dt.datetime.now(dt.timezone.utc).strftime(_TIME)
     folder.mkdir(parents=True, exist_ok=True)
     others = []

@@ -69,7 +69,7 @@ def publish(
 ) -> None:
     """Check the results of the night; if they pass, commit them and write the run into the ledger. Readers see it from then on.
 
-    `counts`: frames read, by what became of them; `summary` gets the run's numbers; `share` is told the progress. Raises
+    `counts`: frames read, by what became of them; `summary` gets the run's numbers; `share` gets the progress. Raises
     GateError if a critical rule is broken.
     """
     done = sorted(night.replayed)

@@ -120,8 +120,8 @@ class Target:
         self._connection: Connection | None = None
         self._segment: Segment | None = None
         self._segment_until = 0.0
-        self._told: tuple[str, int] | None = None
-        """Of whom the file tells, and its version."""
+        self._identified: tuple[str, int] | None = None
+        """The name server of the file, and its version."""
         self._configured = ""
         """How it was configured, as the file tells."""
         self._groups: dict[str | None, BrokerData] = {}
@@ -199,12 +199,12 @@ class Target:
         answered = await self._connection.ask(question)
         frame = answered.frame
         if question == _CONFIGURATION:
-            # How routes are told hangs on it, so it is written when it is new.
-            said = shown_text(frame.body.decode("utf-8", "replace"))
-            if frame.code == ResponseCode.SUCCESS and said != self._configured and self._segment is not None:
-                self._configured = said
+            # Routes depend on it, so it is written when it is new.
+            text = shown_text(frame.body.decode("utf-8", "replace"))
+            if frame.code == ResponseCode.SUCCESS and text != self._configured and self._segment is not None:
+                self._configured = text
                 evidence = "answer to a question about the configuration"
-                fact = self._fact(self._connection, answered.at_ns, "configured", evidence, properties=said)
+                fact = self._fact(self._connection, answered.at_ns, "configured", evidence, properties=text)
                 self._segment.write(line_of(fact))
             return None
         if frame.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED or frame.version < 0:
@@ -230,7 +230,7 @@ class Target:
             self._segment = Segment(self._polling.folder, self.name)
             self._segment_until = time.monotonic() + self._polling.rotate_s
         version = answered.frame.version
-        if self._told != (connection.namesrv_id, version):
+        if self._identified != (connection.namesrv_id, version):
             facts = []
             if ends_gap:
                 evidence, until = f"not polled: {self.failed}", gap_until(self._failed_ns, answered.asked_ns)
@@ -240,7 +240,7 @@ class Target:
             facts.append(self._fact(connection, answered.asked_ns, "identified", evidence, version=version))
             for fact in facts:
                 self._segment.write(line_of(fact))
-            self._told, self._configured = (connection.namesrv_id, version), ""
+            self._identified, self._configured = (connection.namesrv_id, version), ""
         if self.failed is not None:
             say(f"{self.name}: it answers again")
             self.failed, self._failed_ns = None, 0
@@ -263,7 +263,7 @@ class Target:
         if observed["remark"] is not None:
             observed["remark"] = blot(observed["remark"].encode()).decode("utf-8", "replace")
         times = answered.asked_ns // 1_000, answered.at_ns // 1_000
-        said = {
+        columns = {
             "code": int(question.code),
             "subject": question.subject,
             "scope": None,
@@ -272,7 +272,7 @@ class Target:
             "language": "PYTHON",
         }
         own = ("route_observations", connection.namesrv_id, seq, None, *times, connection.channel_id, None, *_PLACE)
-        return FrameRow(*own, said, observed, request_seq, nth=0)
+        return FrameRow(*own, columns, observed, request_seq, nth=0)
 
     def _position(self, at_ns: int) -> int:
         """Return a position that nothing else has; where a clock goes back, positions do."""
@@ -281,7 +281,7 @@ class Target:
         return self._last_seq
 
     def _finish(self) -> None:
-        self._told = None
+        self._identified = None
         if self._segment is not None:
             segment, self._segment = self._segment, None
             segment.finish()

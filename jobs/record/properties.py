@@ -71,15 +71,15 @@ _USED: Final = frozenset(
 class Properties(NamedTuple):
     """What a name server is configured with. `lines`: all properties, those of the file in front of the defaults.
 
-    `kv_path`: where KV entries are kept. `wait_ms`: for so long after the start no route is told.
-    `said`: sentences about what of the file is not used.
+    `kv_path`: where KV entries are kept. `wait_ms`: for so long after the start no route is answered.
+    `notes`: sentences about what of the file is not used.
     """
 
     namesrv: Namesrv
     lines: dict[str, str]
     kv_path: Path
     wait_ms: int
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
 
     @property
     def text(self) -> str:
@@ -96,49 +96,49 @@ def properties_of(profile: Profile, path: Path | None, address: tuple[str, int],
     """
     of_5x = profile.has_topic_registration
     defaults = _NEW if of_5x else _OLD
-    told = {} if path is None else _told_by(path)
+    read = {} if path is None else _read_file(path)
     stored = str(path) if path is not None else str(Path("~/namesrv/namesrv.properties").expanduser())
     host, port = address
-    own = {"kvConfigPath": told.get("kvConfigPath", str(kv_path)), "configStorePath": stored, "listenPort": str(port)}
+    own = {"kvConfigPath": read.get("kvConfigPath", str(kv_path)), "configStorePath": stored, "listenPort": str(port)}
     own |= {"bindAddress": host} if of_5x else {}
-    lines = {name: value for name, value in {**defaults, **told, **own}.items() if value or name != "rocketmqHome"}
-    said = [
+    lines = {name: value for name, value in {**defaults, **read, **own}.items() if value or name != "rocketmqHome"}
+    notes = [
         f"property {name} {'changes nothing here' if name in defaults else f'is none of {profile.name}'}"
-        for name, value in told.items()
+        for name, value in read.items()
         if not (name in _USED and (of_5x or name in _OLD)) and value != defaults.get(name)
     ]
-    said += [
-        f"property {name}={told[name]} is not used: --listen says {own[name]}"
+    notes += [
+        f"property {name}={read[name]} is not used: --listen says {own[name]}"
         for name in ("listenPort", "bindAddress")
-        if name in told and told[name] != own.get(name, told[name])
+        if name in read and read[name] != own.get(name, read[name])
     ]
     for name in ("clusterTest", "enableControllerInNamesrv"):
-        if java_boolean(told.get(name)):
+        if java_boolean(read.get(name)):
             raise UsageError(f"property {name} of {path}: there is no such name server here")
     values: dict[str, Any] = {}
     for option in OPTIONS.values():
-        if option.property in told and (option.in_4x or of_5x):
+        if option.property in read and (option.in_4x or of_5x):
             try:
-                values[option.name] = option.value_of(told[option.property])
+                values[option.name] = option.value_of(read[option.property])
             except ValueError as error:
-                said.append(f"{error}: the default holds")
+                notes.append(f"{error}: the default holds")
                 lines[option.property] = defaults[option.property]
     capacity = java_int(lines.get("unRegisterBrokerQueueCapacity"))
     if capacity:
         values["un_register_broker_queue_capacity"] = capacity
     waits = java_boolean(lines.get("needWaitForService"))
     wait_ms = 1_000 * (java_int(lines.get("waitSecondsForService")) or 0) if waits else 0
-    return Properties(Namesrv(profile, NamesrvConfig(**values)), lines, Path(own["kvConfigPath"]), wait_ms, tuple(said))
+    return Properties(Namesrv(profile, NamesrvConfig(**values)), lines, Path(own["kvConfigPath"]), wait_ms, (*notes,))
 
 
-def _told_by(path: Path) -> dict[str, str]:
+def _read_file(path: Path) -> dict[str, str]:
     try:
-        told = properties_in(path.read_bytes().decode("utf-8", "replace"))
+        read = properties_in(path.read_bytes().decode("utf-8", "replace"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    if told is None:
+    if read is None:
         raise UsageError(f"{path}: it has an unfinished escape (\\u): a name server does not start with it")
-    return told
+    return read
 
 
 def _as_in_a_map(lines: dict[str, str]) -> list[tuple[str, str]]:

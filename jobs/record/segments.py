@@ -84,7 +84,7 @@ def left_over(folder: Path, of: str) -> Iterable[Path]:
 def finish_left_over(folder: Path, of: str) -> None:
     """Finish the files of `of` that somebody who is no more has left; say so of each that ended in half a line.
 
-    What stands behind the last line feed goes, and so do lines at the end that are none, which a machine without power leaves.
+    What is behind the last line feed goes, and so do lines at the end that are none, which a machine without power leaves.
     """
     for path in left_over(folder, of):
         with path.open("rb+") as file:
@@ -99,7 +99,7 @@ def finish_left_over(folder: Path, of: str) -> None:
 
 
 def _cut_torn_lines(file: int) -> int:
-    """Cut what stands behind the last line that is whole; return how many bytes those were."""
+    """Cut what is behind the last line that is whole; return how many bytes those were."""
     size = end = os.fstat(file).st_size
     if size:  # nothing cannot be mapped
         with mmap.mmap(file, size, access=mmap.ACCESS_READ) as data:

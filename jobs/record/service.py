@@ -61,7 +61,7 @@ class Channel(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """An answer that stands as long as none of `parts` has changed since the change of that number; its body as bytes."""
+    """An answer that holds as long as none of `parts` has changed since the change of that number; its body as bytes."""
 
     answer: Answer
     body: bytes
@@ -72,8 +72,8 @@ class _Kept(NamedTuple):
 class Service:
     """One name server. Whoever owns it takes `lines` and writes them before any answer leaves, and closes what is in `closing`.
 
-    `is_event`: among `lines` is something that changes the registry, or a lease. `kv_text`: what is to stand in the KV file.
-    `notifications`: address and frame of requests that the name server sends. `said`: sentences for whoever runs it.
+    `is_event`: among `lines` is something that changes the registry, or a lease. `kv_text`: what the KV file is to hold.
+    `notifications`: address and frame of requests that the name server sends. `notes`: sentences for whoever runs it.
     """
 
     def __init__(self, properties: Properties, version: int, namesrv_id: str, repeat_s: float) -> None:
@@ -86,12 +86,12 @@ class Service:
         self.kv_text: str | None = None
         self.closing: list[str] = []
         self.notifications: list[tuple[str, bytes]] = []
-        self.said: list[str] = []
+        self.notes: list[str] = []
         self._frames, self._versions = KnownFrames(), Versions()
         self._topics: dict[str, TopicTable] = {}
         self._answers: dict[Question, _Kept] = {}
         self._answer_bytes = 0
-        self._told: dict[tuple[Any, ...], tuple[Answer, int]] = {}
+        self._recorded: dict[tuple[Any, ...], tuple[Answer, int]] = {}
         self._last_ns = self._start_ms = self._tick_ns = self._sent = 0
 
     # -- its life ------------------------------------------------------------------------------------------------------
@@ -107,8 +107,8 @@ class Service:
             self._fact("observed_from", at_ns, "KV entries from a file")
             at_ns = self._slot()
         self._fact("started", at_ns, "it says so itself")
-        said = f"version {self._version} in the header of an answer: {version_name(self._version)}"
-        self._fact("identified", self._slot(), said, version=self._version)
+        evidence = f"version {self._version} in the header of an answer: {version_name(self._version)}"
+        self._fact("identified", self._slot(), evidence, version=self._version)
         self._fact("configured", self._slot(), "it says so itself", properties=shown_text(self._properties.text))
         for name in self.registry.kv_config_table:
             body = kv_list_json(self.registry, name, self.namesrv)
@@ -148,10 +148,10 @@ class Service:
     def _ended(self, channel: Channel, kind: str, closed_by: str, silent_ms: int | None, at_ns: int) -> None:
         self._last_ns = at_ns
         identity = digest_id(self._id, channel.id, kind, "")
-        said: Values = {"kind": kind, "closed_by": closed_by, "remote_addr": channel.remote_addr}
-        said |= {"silent_ms": silent_ms, "pending_requests": 0}
+        columns: Values = {"kind": kind, "closed_by": closed_by, "remote_addr": channel.remote_addr}
+        columns |= {"silent_ms": silent_ms, "pending_requests": 0}
         self._apply(events.ChannelDestroyed(channel.id, channel.remote_addr), at_ns // NS_PER_MS)
-        self._write(self._row("channel_events", at_ns, identity, channel.id, **said))
+        self._write(self._row("channel_events", at_ns, identity, channel.id, **columns))
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
@@ -165,22 +165,22 @@ class Service:
         answered: tuple[Answer, bytes | None] | None
         try:
             if not self._is_known(frame.code):
-                said = f" request type {frame.code} not supported"
-                refusal = Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, None, said)
+                remark = f" request type {frame.code} not supported"
+                refusal = Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, None, remark)
                 answered = (refusal, None) if self.namesrv.profile.has_topic_registration else None
             elif frame.code in EVENT_TABLES:
                 answered = self._event(known, opaque, channel), None
             else:
                 answered = self._question(known, channel)
         except DecodeError as error:  # a body that cannot be read, by a real one or by this one
-            self.said.append(f"{channel.remote_addr}: a request {frame.code} is refused: {error}")
+            self.notes.append(f"{channel.remote_addr}: a request {frame.code} is refused: {error}")
             answered = Answer(ResponseCode.SYSTEM_ERROR, None, str(error)), None
         if answered is None or frame.is_one_way:
             return None
-        told, body = answered
+        reply, body = answered
         if body is None:
-            body = b"" if told.body is None else told.body.encode("utf-8", "replace")
-        return answer_frame(told, body, frame, opaque, self.namesrv, self._version)
+            body = b"" if reply.body is None else reply.body.encode("utf-8", "replace")
+        return answer_frame(reply, body, frame, opaque, self.namesrv, self._version)
 
     def _is_known(self, code: int) -> bool:
         profile = self.namesrv.profile
@@ -194,18 +194,18 @@ class Service:
         frame, at_ns, is_4x = known.frame, self._slot(), not self.namesrv.profile.has_topic_registration
         table = EVENT_TABLES[frame.code]
         columns, topics = known.request(at_ns // NS_PER_MS)
-        said: Values = {**columns}
+        values: Values = {**columns}
         tables: dict[str, TopicTable] = {}
         if table == "registrations":
-            said["refusal"] = refused_as(columns, {}, self._version)
+            values["refusal"] = refused_as(columns, {}, self._version)
             if is_4x and frame.version < 0:  # it looks at the version first, 5.x at the checksum
-                said["refusal"] = UNDECODABLE_BODY
+                values["refusal"] = UNDECODABLE_BODY
             if topics is not None:
                 tables[topics.digest] = self._topic_table(topics)
         identity, nth = None, 0 if table == "heartbeats" else None
         if nth is None:
             identity = digest_id(self._id, channel.id, "request", frame.code, at_ns, opaque, content=frame.body)
-        row = self._row(table, at_ns, identity, channel.id, **said)._replace(nth=nth)
+        row = self._row(table, at_ns, identity, channel.id, **values)._replace(nth=nth)
         event = event_of({**row.values, "kind": table}, tables)
         if frame.code == RequestCode.UPDATE_NAMESRV_CONFIG:
             event = events.RefusedRequest(
@@ -213,23 +213,23 @@ class Service:
             )
         taken = self._apply(event, at_ns // NS_PER_MS)
         self.notifications += [self._notified(each) for each in taken.notifications if each.to]
-        told = answer_to(event, taken, self.registry, self.namesrv)
+        reply = answer_to(event, taken, self.registry, self.namesrv)
         if frame.code == RequestCode.UPDATE_NAMESRV_CONFIG:
-            told = told._replace(code=ResponseCode.NO_PERMISSION)
+            reply = reply._replace(code=ResponseCode.NO_PERMISSION)
         if not frame.is_one_way:
-            answered = {"response_code": int(told.code), "response_remark": told.remark, "response_body": told.body}
-            row = row._replace(answered={**answered, "response_fields": fields_json(told) or "{}"})
+            answered = {"response_code": int(reply.code), "response_remark": reply.remark, "response_body": reply.body}
+            row = row._replace(answered={**answered, "response_fields": fields_json(reply) or "{}"})
         self._write(row, topics)
-        return told
+        return reply
 
     def _question(self, known: KnownFrame, channel: Channel) -> tuple[Answer, bytes | None]:
         """Return the answer to a question, and its body as bytes if that is there."""
         frame, asked = known.frame, known.question or {}
         at_ns = self._slot()
         if frame.code == RequestCode.GET_NAMESRV_CONFIG:
-            told = Answer(ResponseCode.SUCCESS, self._properties.text)
-            self._observe(asked, told._replace(body=shown_text(told.body or "")), at_ns, channel.id)
-            return told, None
+            reply = Answer(ResponseCode.SUCCESS, self._properties.text)
+            self._observe(asked, reply._replace(body=shown_text(reply.body or "")), at_ns, channel.id)
+            return reply, None
         if (
             frame.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
             and at_ns // NS_PER_MS - self._start_ms < self._properties.wait_ms
@@ -237,12 +237,12 @@ class Service:
             return _NOT_READY, None
         standard = frame.version >= STANDARD_JSON_SINCE or bool(asked["standard_json"])
         kept = self._answered(question_of(frame.code, frame.ext, standard_json=standard))
-        said = (frame.code, asked["subject"], asked["scope"], standard, frame.version, frame.language)
-        before = self._told.get(said)
+        key = (frame.code, asked["subject"], asked["scope"], standard, frame.version, frame.language)
+        before = self._recorded.get(key)
         if before is None or before[0] is not kept.answer or at_ns - before[1] >= self._repeat_ns:
-            if len(self._told) >= _MAX_ANSWERS:
-                self._told.clear()
-            self._told[said] = kept.answer, at_ns
+            if len(self._recorded) >= _MAX_ANSWERS:
+                self._recorded.clear()
+            self._recorded[key] = kept.answer, at_ns
             self._observe(asked, kept.answer, at_ns, channel.id)
         return kept.answer, kept.body
 
@@ -250,19 +250,19 @@ class Service:
         kept = self._answers.get(question)
         if kept is not None:
             number, parts = kept.number, kept.parts
-            stands = self._versions.number == number if parts is None else self._versions.stand_since(number, parts)
-            if stands:
+            is_current = self._versions.number == number if parts is None else self._versions.stand_since(number, parts)
+            if is_current:
                 return kept
             self._answer_bytes -= len(kept.body)
-        told = completed(answer(self.registry, question, self.namesrv), self.namesrv)
-        body = b"" if told.body is None else told.body.encode("utf-8", "replace")
-        if kept is not None and kept.answer == told:
-            told = kept.answer
+        reply = completed(answer(self.registry, question, self.namesrv), self.namesrv)
+        body = b"" if reply.body is None else reply.body.encode("utf-8", "replace")
+        if kept is not None and kept.answer == reply:
+            reply = kept.answer
         if len(self._answers) >= _MAX_ANSWERS or self._answer_bytes + len(body) > _MAX_ANSWER_BYTES:
             self._answers.clear()
             self._answer_bytes = 0
         names = self.registry.topic_queue_table.get(question.subject, ())
-        made = _Kept(told, body, self._versions.number, parts_read(question, names))
+        made = _Kept(reply, body, self._versions.number, parts_read(question, names))
         self._answers[question] = made
         self._answer_bytes += len(body)
         return made
@@ -289,16 +289,16 @@ class Service:
             known = self._topics[topics.digest] = topic_table_of(topics.topics, topics.mappings)
         return known
 
-    def _notified(self, told: Notification) -> tuple[str, bytes]:
+    def _notified(self, notification: Notification) -> tuple[str, bytes]:
         fields = {
-            "minBrokerId": str(told.min_broker_id),
-            "minBrokerAddr": told.min_broker_addr,
-            "offlineBrokerAddr": told.offline_broker_addr,
-            "haBrokerAddr": told.ha_broker_addr,
+            "minBrokerId": str(notification.min_broker_id),
+            "minBrokerAddr": notification.min_broker_addr,
+            "offlineBrokerAddr": notification.offline_broker_addr,
+            "haBrokerAddr": notification.ha_broker_addr,
         }
         self._sent += 1
-        said = {name: value for name, value in fields.items() if value is not None}
-        return told.to or "", one_way_frame(_NOTIFY, said, self._sent, self.namesrv, self._version)
+        present = {name: value for name, value in fields.items() if value is not None}
+        return notification.to or "", one_way_frame(_NOTIFY, present, self._sent, self.namesrv, self._version)
 
     # -- what is written -----------------------------------------------------------------------------------------------
 
@@ -307,16 +307,16 @@ class Service:
         self._last_ns = max(self._last_ns + _NS_PER_US, time.time_ns() // _NS_PER_US * _NS_PER_US)
         return self._last_ns
 
-    def _row(self, table: str, at_ns: int, identity: str | None, channel_id: str | None, **said: Any) -> FrameRow:
-        return event_row(table, self._id, at_ns, identity, channel_id, Place("", 0, at_ns), **said)
+    def _row(self, table: str, at_ns: int, identity: str | None, channel_id: str | None, **columns: Any) -> FrameRow:
+        return event_row(table, self._id, at_ns, identity, channel_id, Place("", 0, at_ns), **columns)
 
     def _fact(self, kind: str, at_ns: int, evidence: str, **more: Any) -> None:
         self._write(fact_row(self._id, at_ns, Place("", 0, at_ns), kind, evidence, **more))
 
-    def _observe(self, asked: Values, told: Answer, at_ns: int, channel_id: str | None) -> None:
-        said = {"response_code": int(told.code), "response_version": self._version, "remark": told.remark}
-        said |= {"response_fields": fields_json(told), "body": told.body}
-        row = self._row("route_observations", at_ns, None, channel_id, **asked, **said)
+    def _observe(self, asked: Values, reply: Answer, at_ns: int, channel_id: str | None) -> None:
+        columns = {"response_code": int(reply.code), "response_version": self._version, "remark": reply.remark}
+        columns |= {"response_fields": fields_json(reply), "body": reply.body}
+        row = self._row("route_observations", at_ns, None, channel_id, **asked, **columns)
         self.lines.append(line_of(row._replace(request_seq=at_ns, nth=0)))
 
     def _write(self, row: FrameRow, topics: bodies.TopicTable | None = None) -> None:
@@ -342,17 +342,17 @@ def kv_entries_in(path: Path) -> tuple[list[events.PutKvConfig | events.DeleteKv
 
 
 def kv_events_in(lines: Iterable[bytes]) -> list[events.PutKvConfig | events.DeleteKvConfig]:
-    """Return the changes of KV entries that lines of an event log tell."""
+    """Return the changes of KV entries in lines of an event log."""
     found: list[events.PutKvConfig | events.DeleteKvConfig] = []
     for line in lines:
         with contextlib.suppress(ValueError, KeyError, TypeError):  # the last one may be torn
-            told = json.loads(line) if b'"config_key"' in line else {}
-            if told.get("response_code", 0) != ResponseCode.SUCCESS or "config_key" not in told:
+            event = json.loads(line) if b'"config_key"' in line else {}
+            if event.get("response_code", 0) != ResponseCode.SUCCESS or "config_key" not in event:
                 continue
-            named = told["namespace"], told["config_key"]
-            is_put = told["code"] == RequestCode.PUT_KV_CONFIG
+            named = event["namespace"], event["config_key"]
+            is_put = event["code"] == RequestCode.PUT_KV_CONFIG
             found.append(
-                events.PutKvConfig(*named, told.get("config_value")) if is_put else events.DeleteKvConfig(*named)
+                events.PutKvConfig(*named, event.get("config_value")) if is_put else events.DeleteKvConfig(*named)
             )
     return found
 

@@ -45,7 +45,7 @@ class Limits(NamedTuple):
     """What a peer may take. `memory`: bytes that wait in all connections together, to be read or to be taken by their peers.
 
     `frame_s`: for so long a frame may come in, and a peer may not read. `pending`: so many bytes of
-    answers wait for a peer before it is heard no more.
+    answers wait for a peer before no more is read from it.
     """
 
     connections: int = 10_000
@@ -86,7 +86,7 @@ class Peer(asyncio.Protocol):
         """Work off what came in."""
         if self.transport.is_closing():
             return
-        self.heard()
+        self.note_activity()
         if not self.waiting:
             self._frame_since = self.last
         self.waiting += data
@@ -94,7 +94,7 @@ class Peer(asyncio.Protocol):
         self.work()
         self._server.relieve()
 
-    def heard(self) -> None:
+    def note_activity(self) -> None:
         """Note that something came in or went out."""
         self.last = time.monotonic()
         if self.channel.id in self._server.peers:
@@ -166,7 +166,7 @@ class Server:
     def __init__(self, service: Service, folder: Path, of: str, kv_path: Path, limits: Limits, files: Files) -> None:
         self.limits, self.held = limits, 0
         self.peers: OrderedDict[str, Peer] = OrderedDict()
-        """By the id of their channels; who was silent for longest stands first."""
+        """By the id of their channels; who was silent for longest is first."""
         self.slow, self.slow_bytes = OrderedDict[str, Peer](), 0
         """Those that do not take their answers, and how much waits for them."""
         self.failure = asyncio.get_running_loop().create_future()
@@ -239,7 +239,7 @@ class Server:
         self._is_due, service = False, self._service
         try:
             self.keep()
-        except OSError as error:  # what nobody wrote down nobody is told of
+        except OSError as error:  # what is not written is not answered
             if not self.failure.done():
                 self.failure.set_exception(error)
             return
@@ -253,7 +253,7 @@ class Server:
             peer.answers -= len(answer)
             if not peer.transport.is_closing():
                 peer.transport.write(answer)
-                peer.heard()
+                peer.note_activity()
         for to, data in service.notifications:
             task = asyncio.ensure_future(_notify(to, data))
             self._tasks.add(task)
@@ -309,8 +309,8 @@ class Server:
             await asyncio.sleep(min(1.0, max(0.01, first.last + self._idle_s - now)) if first else 1.0)
 
     async def files(self) -> None:
-        """Begin new files, sync the one at hand, and say what is to be said, for ever."""
-        said_at = 0.0
+        """Begin new files, sync the one at hand, and print notes, for ever."""
+        noted_at = 0.0
         while True:
             await asyncio.sleep(self._files.sync_s or 1.0)
             if self._is_unsynced:
@@ -320,14 +320,14 @@ class Server:
                 done, self._segment = self._segment, Segment(self._folder, self._of)
                 self._segment_until = time.monotonic() + self._files.rotate_s
                 await asyncio.to_thread(done.finish)
-            if time.monotonic() >= said_at and (self._dropped or self._service.said):
-                said_at = time.monotonic() + _SAY_AGAIN_S
+            if time.monotonic() >= noted_at and (self._dropped or self._service.notes):
+                noted_at = time.monotonic() + _SAY_AGAIN_S
                 self._say_dropped()
-                for sentence in self._service.said[:10]:
+                for sentence in self._service.notes[:10]:
                     say(sentence)
-            del self._service.said[10:]
-            if time.monotonic() < said_at:
-                self._service.said.clear()
+            del self._service.notes[10:]
+            if time.monotonic() < noted_at:
+                self._service.notes.clear()
 
     def _say_dropped(self) -> None:
         for why, count in sorted(self._dropped.items()):
@@ -335,7 +335,7 @@ class Server:
         self._dropped.clear()
 
     def finish(self) -> None:
-        """End: all is written and said, and the connections are closed."""
+        """End: all is written and printed, and the connections are closed."""
         self._say_dropped()
         for peer in self.peers.values():
             peer.transport.abort()
@@ -384,7 +384,7 @@ def record(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--listen {host}: say by --name host:port where brokers find it")
     config = None if arguments.config is None else Path(arguments.config)
     properties = properties_of(profile, config, (host, port), folder / _KV_FILE)
-    for sentence in properties.said:
+    for sentence in properties.notes:
         say(sentence)
     of = address_of(*name)
     service = Service(properties, version, of, 0 if arguments.answers == "all" else 60)

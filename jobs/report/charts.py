@@ -1,6 +1,6 @@
 """The charts of a report: rows in, positions of marks and labels out, in pixels. The page's templates make SVG of them.
 
-Colours are CSS variables of the page, so that a chart is dark where the page is. What strangers sent stands in texts alone, which
+Colours are CSS variables of the page, so that a chart is dark where the page is. What strangers sent is in texts alone, which
 the templates make printable and escape.
 """
 

@@ -44,10 +44,10 @@ _FIELDS: Mapping[str, str] = {
 """Columns of event tables that are shown unchanged, in this order, with their titles."""
 
 
-def said_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+def fields_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return a row of `schemas/sql/report/packets.sql` as names with printable values, cut if very long."""
-    told = ((name, "" if value is None else shortened(str(value), _LONGEST)) for name, value in _parts(row))
-    return [(name, value) for name, value in told if value not in ("", "{}")]
+    fields = ((name, "" if value is None else shortened(str(value), _LONGEST)) for name, value in _parts(row))
+    return [(name, value) for name, value in fields if value not in ("", "{}")]
 
 
 def _parts(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -112,13 +112,13 @@ class Scope(NamedTuple):
 
 @dataclass
 class Facts:
-    """What is told, rows as dicts; instants have a zone.
+    """What the page shows, rows as dicts; instants have a zone.
 
-    `start`, `end`: the part of the stretch of time of which something is recorded.
+    `start`, `end`: the part of the time range of which something is recorded.
     `namesrvs`: name servers with their version; `lives`: their starts, stops and gaps; `stays`: brokers in their tables;
     `changes`: events that changed routes, with what they changed; `queues`: of the topic that is asked for, what offered it;
     `registry`: rows of all tables with the time in which they were there, `covered`: what is known when, both in microseconds.
-    `packets`: by event that is named in these what is recorded of it (`packets.said_of`), of the first some thousands.
+    `packets`: by event that is named in these what is recorded of it (`fields_of`), of the first some thousands.
     `gaps`: silences of more than half the lease, the longest ones, and removals of silent brokers; `beats`: how many beats.
     """
 
@@ -212,11 +212,11 @@ def _facts(answers: Answers, scope: Scope, share: Callable[[int, int], None]) ->
     if facts.beats <= MOST_BEATS:
         facts.gaps = rows("gaps")
     # Events that the page names, those of its tables first.
-    told = ((facts.changes, "event_id"), (facts.stays, "closed_by"), (facts.divergence, "event_id"))
-    all_of = (*told, (facts.incidents, "root_event"), (facts.registry, "opened_by"))
+    by_column = ((facts.changes, "event_id"), (facts.stays, "closed_by"), (facts.divergence, "event_id"))
+    all_of = (*by_column, (facts.incidents, "root_event"), (facts.registry, "opened_by"))
     named = dict.fromkeys(row[name] for rows, name in all_of for row in rows if row[name] is not None)
     values["events"] = list(named)[:MOST_PACKETS]
-    facts.packets = {row["event_id"]: said_of(row) for row in rows("packets")}
+    facts.packets = {row["event_id"]: fields_of(row) for row in rows("packets")}
     for row in (*facts.namesrvs, *facts.queues, *facts.gaps):
         row["ns"] = numbers.get(row["namesrv_id"], "NS?")  # short for a phone, where cut addresses would look alike
     return facts

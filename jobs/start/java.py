@@ -52,11 +52,11 @@ class Java:
         for where, command in (("JAVA_HOME", f"{home}/bin/java" if home else None), ("PATH", shutil.which("java"))):
             if command is None:
                 continue
-            said, major = _version_of(command)
+            printed, major = _version_of(command)
             if major >= OLDEST:
                 if where == "PATH":
                     os.environ.pop("JAVA_HOME", None)
-                self.version = said
+                self.version = printed
                 return
             name = f"JAVA_HOME={home}" if where == "JAVA_HOME" else "java on PATH"
             found = f"{name} is Java {major}" if major else f"{name} has no working Java"
@@ -211,8 +211,8 @@ def _version_of(command: str) -> tuple[str, int]:
         done = subprocess.run([command, "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return "", 0
-    found = re.search(r'version "(?:1\.)?(\d+)', said := done.stderr + done.stdout)
-    return said, int(found[1]) if found else 0
+    found = re.search(r'version "(?:1\.)?(\d+)', printed := done.stderr + done.stdout)
+    return printed, int(found[1]) if found else 0
 
 
 def _install_hint() -> str:
@@ -239,8 +239,8 @@ def _step(title: str, command: Sequence[str], log: Path) -> None:
     )
     log.write_bytes(done.stdout)
     if done.returncode:
-        said = "".join(f"\n  | {line}" for line in done.stdout.decode(errors="replace").splitlines()[-15:])
-        raise JobError(f"{title}: failed. Full output: {log}{said}")
+        lines = "".join(f"\n  | {line}" for line in done.stdout.decode(errors="replace").splitlines()[-15:])
+        raise JobError(f"{title}: failed. Full output: {log}{lines}")
 
 
 def _digest(texts: Sequence[str]) -> str:

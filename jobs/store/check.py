@@ -67,7 +67,7 @@ def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[i
     """Read every table in the version that the last published run pins: compare slices with their digests, files with the chain.
 
     Bronze rows added since are not part of that run. A later change by somebody else is wrong, too, if the next night would
-    refuse it. `against`: a kept checkpoint; everything up to it must be as it was. `share` is told the number of finished
+    refuse it. `against`: a kept checkpoint; everything up to it must be as it was. `share` gets the number of finished
     tables, and of all. Raises NothingPublishedError, LedgerBehindError.
     """
     last = warehouse.ledger().last
@@ -75,10 +75,10 @@ def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[i
         raise NothingPublishedError(f"{warehouse.path}/gold/runs: no run with status 'published'; nothing to check")
     warehouse.require_ledger(whole=True)
     expected = warehouse.slices_in_force()
-    judged = [table for table in WRITTEN_TABLES if table.name in last.versions]
+    tables = [table for table in WRITTEN_TABLES if table.name in last.versions]
     wrong = dict[str, None]()
-    for number, table in enumerate(judged):
-        share(number, len(judged))
+    for number, table in enumerate(tables):
+        share(number, len(tables))
         try:
             differing_slices = differences(warehouse, table, last, expected)
             wrong |= dict.fromkeys(differing_slices)
@@ -99,8 +99,8 @@ def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[i
                 has, says = (f"{of.sha256} of {text_of(of.finished_time)}" for of in (link, against))
                 how = f"has {has}, the checkpoint says {says}"
             where = table_path(warehouse.path, gold.RUNS)
-            said = f"runs: {where} was rewritten: run {against.run_id}, which the checkpoint names, {how}"
-            return Checked(last.run_id, len(judged), len(expected), [said, *wrong])
+            text = f"runs: {where} was rewritten: run {against.run_id}, which the checkpoint names, {how}"
+            return Checked(last.run_id, len(tables), len(expected), [text, *wrong])
         wrong |= dict.fromkeys(found.wrong_since(against.run_id))
         replaced = found.replaced
     if not wrong and (is_ours := warehouse.is_history_ours()) is not True:
@@ -109,24 +109,24 @@ def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[i
             replaced += [f"{where} is of another run or version, or names other files"] if against else []
         else:
             wrong[f"{where}: is not as this software makes it; delete it, and the next run makes it anew"] = None
-    return Checked(last.run_id, len(judged), len(expected), list(wrong), replaced)
+    return Checked(last.run_id, len(tables), len(expected), list(wrong), replaced)
 
 
 # -- before something is read ------------------------------------------------------------------------------------------
 
 
-def require_readable(root: str, versions: Mapping[str, int], said: str, *, deep: bool = False) -> None:
+def require_readable(root: str, versions: Mapping[str, int], message: str, *, deep: bool = False) -> None:
     """Raise TamperedError if the log, or a data file, of a table at one of `versions` cannot be read.
 
-    Every file must be there with the size that the log says. Files that the failure message `said` names are read, and with
+    Every file must be there with the size that the log says. Files that the failure message `message` names are read, and with
     `deep` all files.
     """
     for name, number in versions.items():
         files = delta_log.Version(root, TABLES[name], number).files()
-        require_files(root, TABLES[name], files, said, deep=deep)
+        require_files(root, TABLES[name], files, message, deep=deep)
 
 
-def require_files(root: str, table: Table, files: Sequence[DataFile], said: str = "", *, deep: bool = False) -> None:
+def require_files(root: str, table: Table, files: Sequence[DataFile], message: str = "", *, deep: bool = False) -> None:
     """Raise TamperedError for the first of a table's files that cannot be read; see `require_readable`."""
     system, folder = filesystem_of(table_path(root, table))
     # One listing of the folder: single lookups in an object store would cost a request each.
@@ -137,7 +137,7 @@ def require_files(root: str, table: Table, files: Sequence[DataFile], said: str 
         if size != file.size:
             found = "it is not there" if size is None else f"it has {size} bytes, the log says {file.size}"
             raise unreadable(root, table, file.path, found)
-        if deep or posixpath.basename(file.path) in said:
+        if deep or posixpath.basename(file.path) in message:
             require_intact(root, table, [file])
             for _ in batches_of(root, table, [file]):
                 pass
@@ -183,8 +183,8 @@ def require_whole(warehouse: Warehouse) -> None:
 def require_all(root: str, run: Run, table: Table, files: Sequence[DataFile]) -> None:
     """Raise BrokenLogError if a log does not name all rows of a table that a run published. Opens no file."""
     digest = run.digests.get(table.name)
-    said = None if digest is None else str(digest)
-    require_rows(table.name, [file.rows for file in files], said, table_path(root, table))
+    published = None if digest is None else str(digest)
+    require_rows(table.name, [file.rows for file in files], published, table_path(root, table))
 
 
 class Holder:
@@ -446,14 +446,14 @@ class _Log:
     def _apply(self, name: str, actions: Iterable[Json], *, is_sealed: bool = False) -> None:
         try:
             for action in actions:
-                if said := action.get("remove"):
-                    self.files.discard(unquote(said["path"]))
-                if said := action.get("add"):
-                    self.files.add(unquote(said["path"]))
+                if entry := action.get("remove"):
+                    self.files.discard(unquote(entry["path"]))
+                if entry := action.get("add"):
+                    self.files.add(unquote(entry["path"]))
                     if not is_sealed:
-                        self._require_true(said, name)
-                if (said := action.get("metaData")) is not None:
-                    self._columns = _columns_of(said)
+                        self._require_true(entry, name)
+                if (entry := action.get("metaData")) is not None:
+                    self._columns = _columns_of(entry)
                     fields = [pa.field(of.name, of.type) for of in self._table.delta_schema]
                     ours = _fields_of(Schema.from_arrow(pa.schema(fields)).to_json()), [*self._table.partition_by]
                     if not is_sealed and self._columns[:2] != ours:
@@ -466,8 +466,8 @@ class _Log:
         """Return the files and the columns that a checkpoint, or a checksum, lists; None for what it does not list."""
         path = f"{self._folder}/{name}"
         if not name.endswith(_CHECKPOINT):
-            (said, *_) = [*delta_log.actions_of(self._table, self._system, path), {}]
-            return said.get("allFiles"), said.get("metadata")
+            (checkpoint, *_) = [*delta_log.actions_of(self._table, self._system, path), {}]
+            return checkpoint.get("allFiles"), checkpoint.get("metadata")
         # Arrow crashes the process on some damaged checkpoints, so DuckDB reads them.
         try:
             with self._system.open_input_stream(path) as stream, tempfile.NamedTemporaryFile() as file:
@@ -493,19 +493,19 @@ class _Log:
 
     def _require_true(self, add: Json, name: str) -> None:
         """Note a log entry that describes a file wrongly: readers would leave out rows."""
-        said, path = json.dumps(add, sort_keys=True, default=str), unquote(add["path"])
-        if said in self._true:
+        stated, path = json.dumps(add, sort_keys=True, default=str), unquote(add["path"])
+        if stated in self._true:
             return
         cut = (part.partition("=") for part in posixpath.dirname(path).split("/") if part)
         parts = {key: None if value == NO_VALUE else unquote(value) for key, _, value in cut}
         is_there = dict(add.get("partitionValues") or ()) == parts and not add.get("deletionVector")
         if is_there and _is_true(self._root, self._table, path, add):
-            self._true.add(said)
+            self._true.add(stated)
         else:
             self._note(name, f"describes {path} wrongly")
 
-    def _note(self, name: str, said: str) -> None:
-        self.wrong.append(f"{self._table.name}: the log of {self.where} {said}: {name}")
+    def _note(self, name: str, what: str) -> None:
+        self.wrong.append(f"{self._table.name}: the log of {self.where} {what}: {name}")
 
 
 _CHECKPOINT: Final = "checkpoint.parquet"
@@ -543,18 +543,18 @@ def _false_bounds(rows: pa.Table, stats: Json) -> bool:
     """Return whether minima, maxima or null counts of columns differ from those of the rows."""
     while any(pa.types.is_struct(field.type) for field in rows.schema):
         rows = rows.flatten()
-    told = [(of, *one) for of in ("minValues", "maxValues", "nullCount") for one in _flat(stats.get(of) or {})]
-    return any(name not in rows.column_names or _is_false(of, said, rows[name]) for of, name, said in told)
+    bounds = [(of, *one) for of in ("minValues", "maxValues", "nullCount") for one in _flat(stats.get(of) or {})]
+    return any(name not in rows.column_names or _is_false(of, bound, rows[name]) for of, name, bound in bounds)
 
 
-def _is_false(of: str, said: Any, column: pa.ChunkedArray) -> bool:
-    if said is None or of == "nullCount":
-        return said is not None and bool(said != column.null_count)
+def _is_false(of: str, bound: Any, column: pa.ChunkedArray) -> bool:
+    if bound is None or of == "nullCount":
+        return bound is not None and bool(bound != column.null_count)
     if column.null_count == len(column):
         return False
     try:
         low, high = pc.min_max(column).as_py().values()
-        value = said if isinstance(said, type(low)) else pa.scalar(said).cast(column.type).as_py()
+        value = bound if isinstance(bound, type(low)) else pa.scalar(bound).cast(column.type).as_py()
         if of == "minValues":
             return not value <= low
         # The log has whole milliseconds.
@@ -585,9 +585,9 @@ def _ambiguity(root: str, table: Table, path: str) -> str | None:
                 if (of.has_column_index or of.has_offset_index) and of.path_in_schema in names:
                     return "it has a page index, which files of ours never have"
                 if of.path_in_schema in names and of.is_stats_set:
-                    said, column = of.statistics, rows[of.path_in_schema]
-                    bounds = pc.min_max(column).as_py() if said.has_min_max else None
-                    is_bound = bounds is None or (said.min <= bounds["min"] and said.max >= bounds["max"])
-                    if not is_bound or said.null_count != column.null_count:
+                    stats, column = of.statistics, rows[of.path_in_schema]
+                    bounds = pc.min_max(column).as_py() if stats.has_min_max else None
+                    is_bound = bounds is None or (stats.min <= bounds["min"] and stats.max >= bounds["max"])
+                    if not is_bound or stats.null_count != column.null_count:
                         return f"its footer describes {of.path_in_schema} wrongly"
     return None

@@ -77,7 +77,7 @@ def span_rows(covered: Sequence[Covered]) -> list[dict[str, Any]]:
     """Return the rows of `coverage_spans` (`schemas.views.COVERAGE_SPANS`): what holds at each instant."""
     words = summary(covered)
     rows = [_row(span.begin, span.until, words, of, span, nowhere=False) for of in covered for span in of.spans]
-    # None stands for an unlimited end: any instant in its place could be asked for.
+    # None is an unlimited end: any instant in its place could be asked for.
     edges = [None, *sorted({at for of in covered for at in (of.first, of.last + _ONE_US)}), None]
     for begin, until in pairwise(edges):
         outside = [of for of in covered if begin is None or not of.first <= begin <= of.last]
@@ -154,7 +154,7 @@ def _row(
 ) -> dict[str, Any]:
     """Return a row of `coverage_spans` for one name server: in one of its spans, or (None) where nothing is recorded of it."""
     outside = f"not recorded; recorded: {_range(of)}" if of.spans else ""
-    said = {
+    row = {
         "namesrv_id": of.namesrv_id,
         "is_covered": span is not None,
         "recorded": span is not None and span.recorded,
@@ -164,7 +164,7 @@ def _row(
         "coverage": outside if span is None else _in_words(of.spans, span),
         "nothing": None,
     }
-    return {"from_time": begin, "until": until, "nowhere": nowhere, "recorded": words, "said": [said]}
+    return {"from_time": begin, "until": until, "nowhere": nowhere, "recorded": words, "said": [row]}
 
 
 def _in_words(spans: Sequence[Span], span: Span) -> str:

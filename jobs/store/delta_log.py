@@ -39,7 +39,7 @@ _COMMITS_A_CHECKPOINT = "20"
 class Commit(NamedTuple):
     """One version: the run of ours that made it (None: somebody else did), and the data files that it removed.
 
-    `days`: days with changed rows; None stands for rows without a day. Empty if only files or properties changed.
+    `days`: days with changed rows; None: rows without a day. Empty if only files or properties changed.
     """
 
     version: int
@@ -148,16 +148,16 @@ def commits_of(root: str, table: Table, after: int, last: int) -> Iterator[Commi
 
 def _commit_of(number: int, actions: Iterable[Mapping[str, Any]]) -> Commit:
     run_id, days, removed = None, set[dt.date | None](), []
-    for kind, said in (entry for action in actions for entry in action.items()):
+    for kind, values in (entry for action in actions for entry in action.items()):
         if kind == "commitInfo":
-            writer, _, run = str(said.get("userMetadata") or "").partition(" ")
+            writer, _, run = str(values.get("userMetadata") or "").partition(" ")
             run_id = run if writer == WRITER else None
         elif kind in ("add", "remove"):
-            if said.get("dataChange", True):
-                day = (said.get("partitionValues") or {}).get("day")
+            if values.get("dataChange", True):
+                day = (values.get("partitionValues") or {}).get("day")
                 days.add(dt.date.fromisoformat(day) if day else None)
             if kind == "remove":
-                removed.append(unquote(said["path"]))
+                removed.append(unquote(values["path"]))
     return Commit(number, run_id, frozenset(days), tuple(removed))
 
 

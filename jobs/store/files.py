@@ -147,8 +147,8 @@ def is_rooted(table: Table) -> bool:
 def joins_of(root: str, table: Table, file: DataFile) -> list[int]:
     """Return the row count of each piece of a file: one piece, unless files were put together. Raises TamperedError."""
     footer, _ = _footer(root, table, file.path)
-    said = (footer.metadata or {}).get(_PIECES)
-    return [footer.num_rows] if said is None else [int(rows) for rows in said.split(b",")]
+    joins = (footer.metadata or {}).get(_PIECES)
+    return [footer.num_rows] if joins is None else [int(rows) for rows in joins.split(b",")]
 
 
 def pieces_of(root: str, table: Table, file: DataFile) -> Pieces:
@@ -174,14 +174,14 @@ def is_intact(root: str, table: Table, file: DataFile) -> bool:
     Digests do not cover a file's footer, and Arrow crashes the process on some damaged footers. Raises TamperedError if the
     file cannot be opened.
     """
-    said = sha256_in(file.path)
-    return said is None or sha256_at(root, table, file.path) == said
+    named = sha256_in(file.path)
+    return named is None or sha256_at(root, table, file.path) == named
 
 
 def sha256_in(path: str) -> str | None:
     """Return the SHA-256 in the name of a file of ours; None for another file."""
-    said = _SHA256.search(path)
-    return None if said is None else said[1]
+    found = _SHA256.search(path)
+    return None if found is None else found[1]
 
 
 def sha256_at(root: str, table: Table, path: str) -> str:

@@ -87,10 +87,10 @@ def _contents(path: Path) -> list[Any]:
         named = str(path).replace("'", "''")
         connection.execute(f"ATTACH '{named}' AS history (READ_ONLY)")
         connection.execute("USE history")
-        said = [connection.execute(statement).fetchall() for statement in _SAYS]
-        tables = [f'"{schema}"."{name}"' for schema, name, *_ in said[2]]
+        found = [connection.execute(statement).fetchall() for statement in _SAYS]
+        tables = [f'"{schema}"."{name}"' for schema, name, *_ in found[2]]
         rows = (connection.execute(f"SELECT * FROM {name}").fetchall() for name in tables)  # noqa: S608  quoted
-        return [*said, *(sorted(map(str, of)) for of in rows)]
+        return [*found, *(sorted(map(str, of)) for of in rows)]
 
 
 @contextmanager

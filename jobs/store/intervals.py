@@ -99,10 +99,10 @@ class _Part(NamedTuple):
 def _parts_of(files: Iterable[DataFile], namesrv_id: str, kind: Kind) -> dict[_Part, DataFile]:
     """Return a name server's own files of open intervals of a kind, by part; nothing unless all are cut in the same way."""
     own = [file for file in files if file.closed is None and set(file.namesrvs) == {namesrv_id}]
-    named = [(said, file) for file in own if (said := _PART.search(posixpath.basename(file.path)))]
+    named = [(match, file) for file in own if (match := _PART.search(posixpath.basename(file.path)))]
     if len(named) < len(own):
         return {}
-    parts = [(_Part(int(said[2]), int(said[3])), file) for said, file in named if said[1] == kind]
+    parts = [(_Part(int(match[2]), int(match[3])), file) for match, file in named if match[1] == kind]
     return dict(parts) if len({part.of for part, _ in parts}) <= 1 and len(dict(parts)) == len(parts) else {}
 
 

@@ -142,8 +142,8 @@ class Chain:
         previous = self._runs["previous_sha256"][0].as_py() if is_known else FIRST
         names = ("run_id", "finished_time", "status", "previous_sha256", "files_root")
         rows = zip(*(self._runs[name].to_pylist() for name in names), strict=True)
-        for text, (run_id, at, status, said, root) in zip(texts_of(self._runs), rows, strict=True):
-            if said != previous:
+        for text, (run_id, at, status, linked, root) in zip(texts_of(self._runs), rows, strict=True):
+            if linked != previous:
                 raise LedgerBehindError(
                     f"{where}: its rows are not those that were published: {run_id} does not follow from the row before",
                     BEHIND,
@@ -188,8 +188,8 @@ class Chain:
 
 def link_of(previous: str, files_root: str, row: str) -> str:
     """Return the hash of the chain up to a row, from the hash before it, the root of its files, and its text's SHA-256."""
-    said = f"{previous} {files_root} {hashlib.sha256(row.encode()).hexdigest()}"
-    return hashlib.sha256(said.encode()).hexdigest()
+    text = f"{previous} {files_root} {hashlib.sha256(row.encode()).hexdigest()}"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def root_of_files(files: Mapping[tuple[str, str], Entry]) -> str:

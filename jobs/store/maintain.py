@@ -72,7 +72,7 @@ def maintain(
     """Compact, then delete what neither the last published run nor any run published in the last `retain_days` days needs.
 
     The caller holds the lock. `dry_run` changes nothing, and counts files that compaction would replace as they are. `share`
-    is told the number of finished tables, and of all. Raises TamperedError before anything is deleted, BrokenLogError for a log
+    gets the number of finished tables, and of all. Raises TamperedError before anything is deleted, BrokenLogError for a log
     with a missing commit, LayoutError.
     """
     warehouse.require_ledger()  # refuses another layout, or an older ledger, before anything is changed
@@ -143,7 +143,7 @@ def is_readable(versions: Mapping[str, int], oldest: Mapping[str, int]) -> bool:
 
 
 def _crowded(version: Version) -> dict[dt.date | None, list[DataFile]]:
-    """Return the small files of each day that has many of them; the key None stands for a table that is not cut by day.
+    """Return the small files of each day that has many of them; the key None: a table that is not cut by day.
 
     Closed intervals are grouped by month (key: its first day). Open ones stay: they already have the right number of files.
     Recorded events stay in the files that hold them: the chain has the bytes of these files, not the rows.

@@ -167,12 +167,12 @@ class Noted(NamedTuple):
         return json.dumps({**self._asdict(), "finished_time": self.finished_time.isoformat()}) + "\n"
 
     @classmethod
-    def of(cls, said: Mapping[str, str]) -> Noted:
+    def of(cls, noted: Mapping[str, str]) -> Noted:
         """Return the checkpoint of a parsed line. Raises ValueError, KeyError, TypeError if it is not one."""
-        finished_time = dt.datetime.fromisoformat(said["finished_time"])
+        finished_time = dt.datetime.fromisoformat(noted["finished_time"])
         if finished_time.tzinfo is None:
             raise ValueError("finished_time: no time zone")
-        return cls(str(said["run_id"]), finished_time, str(said["sha256"]))
+        return cls(str(noted["run_id"]), finished_time, str(noted["sha256"]))
 
 
 def noted_in(text: str | None, warehouse: str) -> Noted | None:

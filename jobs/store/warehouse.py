@@ -365,7 +365,7 @@ class Warehouse:
     ) -> dict[str, int]:
         """Commit this run's changes in `tables`, or in all: one version a table, in this order. Return the versions.
 
-        `share` is told the number of finished tables, and of all. The same commit removes what dead runs have left above
+        `share` gets the number of finished tables, and of all. The same commit removes what dead runs have left above
         the version from which this run started. A table that is not there is created.
         Raises WarehouseBusyError if somebody else has changed rows since this run looked.
         """
@@ -512,7 +512,7 @@ class Warehouse:
     ) -> dict[Slice, Digest]:
         """Return the digest of each slice from the ledger, now or as of `known_at`, of all or of some days or one table.
 
-        None among the days stands for the slice without a day, the open intervals.
+        None among the days is the slice without a day, the open intervals.
         """
         slices = self._in_force if known_at is None else None
         if slices is None:
@@ -537,13 +537,13 @@ class Warehouse:
         until = None if known_at is None else pc.field("finished_time") <= known_at.finished_time
         return self.rows(gold.RUNS, columns=columns, filter=until)
 
-    def note_run(self, days: Sequence[dt.date], said: Mapping[str, Any]) -> None:
+    def note_run(self, days: Sequence[dt.date], columns: Mapping[str, Any]) -> None:
         """Write the run's row into the ledger. If the run is published, readers see its commits from then on.
 
-        `said`: status, gate, and further columns of `runs`.
+        `columns`: status, gate, and further columns of `runs`.
         """
         last, links = self.ledger().last, self._end_of_chain()
-        is_published = said["status"] == "published"
+        is_published = columns["status"] == "published"
         row = {
             "run_id": self.run_id,
             "layout": LAYOUT,
@@ -560,7 +560,7 @@ class Warehouse:
             "digests": {},
             "code_version": __version__,
             "config_sha256": self.conf.sha256,
-            **said,
+            **columns,
         }
         pairs = {name: list(value.items()) if isinstance(value, Mapping) else value for name, value in row.items()}
         self.append(gold.RUNS, table_of([pairs], gold.RUNS))

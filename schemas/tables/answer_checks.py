@@ -41,12 +41,12 @@ ANSWER_CHECKS = Table(
             "listed = mismatched",
             "Every mismatched answer is in route_mismatches.",
             """
-            SELECT judged.day, judged.namesrv_id, judged.code, judged.mismatched, coalesce(found.listed, 0) AS listed
-            FROM answer_checks AS judged
+            SELECT checked.day, checked.namesrv_id, checked.code, checked.mismatched, coalesce(found.listed, 0) AS listed
+            FROM answer_checks AS checked
             LEFT JOIN (
               SELECT day, namesrv_id, code, count(*) AS listed FROM route_mismatches
               WHERE classification = 'mismatched' GROUP BY ALL) AS found
-              ON found.day = judged.day AND found.namesrv_id = judged.namesrv_id AND found.code = judged.code""",
+              ON found.day = checked.day AND found.namesrv_id = checked.namesrv_id AND found.code = checked.code""",
         ),
     ),
 )

@@ -59,15 +59,15 @@ EVENT_OUTCOMES = Table(
             "event_is_recorded",
             f"Every event is in bronze, except what no packet starts: {', '.join(SYNTHETIC_OPERATIONS)}.",
             f"""
-            WITH judged AS (
+            WITH checked AS (
               SELECT day, namesrv_id, regexp_replace(event_id, '-response$', '') AS event_id FROM event_outcomes
               WHERE operation NOT IN ({words(SYNTHETIC_OPERATIONS)}))
-            SELECT judged.*, recorded.event_id AS known
-            FROM judged
+            SELECT checked.*, recorded.event_id AS known
+            FROM checked
             LEFT JOIN (
               SELECT DISTINCT event_id FROM ({union(_RECORDED, "event_id")})
-              SEMI JOIN judged USING (event_id)) AS recorded
-              ON recorded.event_id = judged.event_id""",
+              SEMI JOIN checked USING (event_id)) AS recorded
+              ON recorded.event_id = checked.event_id""",
         ),
     ),
 )

@@ -66,13 +66,13 @@ NAMESRV_SETTINGS = Table(
             "later IS NULL OR later = value",
             "All days of a process were replayed with the value that was found for it.",
             f"""
-            SELECT judged.day, judged.namesrv_id, judged.setting, judged.value, found.value AS later
-            FROM namesrv_settings AS judged
+            SELECT checked.day, checked.namesrv_id, checked.setting, checked.value, found.value AS later
+            FROM namesrv_settings AS checked
             LEFT JOIN (SELECT * FROM namesrv_settings
                        WHERE source IN ('stated', 'inferred') AND from_seq = process_seq
                          AND setting NOT IN ('{SCAN_PHASE}', '{ADDRESSES}')) AS found
-              ON found.namesrv_id = judged.namesrv_id AND found.setting = judged.setting
-             AND found.from_seq = judged.from_seq AND found.day > judged.day""",
+              ON found.namesrv_id = checked.namesrv_id AND found.setting = checked.setting
+             AND found.from_seq = checked.from_seq AND found.day > checked.day""",
         ),
     ),
 )

@@ -57,7 +57,7 @@ ORPHANED_TOPICS = Table(
             FROM orphaned_topics""",
         ),
         # A registration that changes no row may still begin or end a residual topic, because it lists the broker's topics.
-        known_event("orphaned_topics", "opened_by", "CAST(judged.valid_from AS DATE) = judged.day", _OR_REGISTRATION),
+        known_event("orphaned_topics", "opened_by", "CAST(checked.valid_from AS DATE) = checked.day", _OR_REGISTRATION),
         known_event("orphaned_topics", "closed_by", also=_OR_REGISTRATION),
     ),
 )

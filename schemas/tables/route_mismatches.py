@@ -41,22 +41,22 @@ ROUTE_MISMATCHES = Table(
             "answer_is_recorded",
             "Every event_id is in route_observations or, for a response, among the events.",
             f"""
-            SELECT judged.day, judged.namesrv_id, judged.event_id, answers.event_id AS known
-            FROM route_mismatches AS judged
+            SELECT checked.day, checked.namesrv_id, checked.event_id, answers.event_id AS known
+            FROM route_mismatches AS checked
             LEFT JOIN (
               SELECT DISTINCT event_id FROM ({union(_ANSWERS, "event_id")})
               SEMI JOIN route_mismatches USING (event_id)) AS answers
-              ON answers.event_id = judged.event_id""",
+              ON answers.event_id = checked.event_id""",
         ),
         reference(
             "decision_is_recorded",
             "Every decision_id is in order_decisions.",
             """
-            SELECT judged.day, judged.namesrv_id, judged.decision_id, decisions.decision_id AS known
-            FROM route_mismatches AS judged
+            SELECT checked.day, checked.namesrv_id, checked.decision_id, decisions.decision_id AS known
+            FROM route_mismatches AS checked
             LEFT JOIN (SELECT DISTINCT decision_id FROM order_decisions) AS decisions
-              ON decisions.decision_id = judged.decision_id
-            WHERE judged.decision_id IS NOT NULL""",
+              ON decisions.decision_id = checked.decision_id
+            WHERE checked.decision_id IS NOT NULL""",
         ),
     ),
 )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from namesrv_core.machine.schedule import STALL_NS
 from namesrv_day import hours as condense
 from namesrv_day.arrow import connection, empty, rows_of
-from namesrv_day.hours import HOURS, SAID, hours_from, leases_from
+from namesrv_day.hours import CONTENT, HOURS, hours_from, leases_from
 from schemas import gold
 from tests.day.plan_rows import MIDNIGHT_US, NAMESRV, VERSION, Row, beats, frames, hours, live, opened, row, us
 from tests.examples import examples
@@ -86,7 +86,7 @@ def test_a_version_is_its_parts() -> None:
     given = {"state_version": 3, "timestamp": 4, "counter": 5}
     found = hours(row("registrations", 1, data_version=given), row("registrations", 2, data_version=None))
     assert measured(found, *parts) == [(3, 4, 5), (None, None, None)]
-    assert set(parts) < set(SAID)
+    assert set(parts) < set(CONTENT)
 
 
 @pytest.mark.parametrize(

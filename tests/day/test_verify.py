@@ -475,7 +475,7 @@ def test_judging_equal_answers_once_changes_no_verdict(
     day = given_of(server, {"registrations": sent, "route_observations": answers})
     once = verdicts(day)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(verify._Judge, "_versions", lambda _self, _asked, told: np.full_like(told, -1))
+        patch.setattr(verify._Verifier, "_versions", lambda _self, _asked, answered: np.full_like(answered, -1))
         each = verdicts(day)
     for ones, others in zip(once.values(), each.values(), strict=True):
         assert sorted(map(str, ones.to_pylist())) == sorted(map(str, others.to_pylist()))

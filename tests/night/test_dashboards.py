@@ -66,7 +66,7 @@ def test_every_panel_is_answered_by_the_file_of_a_run(whole: Capture) -> None:
 
 def alerts_of(code: str) -> set[str]:
     """Return the alerts whose conditions a finding of a code can meet."""
-    said = next(finding.said["severity"] for finding in CATALOGUE if finding.code == code)
+    said = next(finding.texts["severity"] for finding in CATALOGUE if finding.code == code)
     found = set()
     for rule in RULES:
         for conditions in re.findall(r"\{([^}]*)\}", rule["expr"]):
@@ -86,14 +86,14 @@ def test_every_code_has_an_alert_or_a_reason_a_mark_and_a_paragraph(finding: Any
     _, heading, rest = PAGE.partition(f"\n## {finding.code}\n")
     assert heading
     means, look, remedy = rest.partition("\n## ")[0].strip().split("\n\n")
-    assert means.startswith(f"**{finding.said['severity']}.** ")
+    assert means.startswith(f"**{finding.texts['severity']}.** ")
     assert look.startswith("Look at `")
     for command in re.findall(r"`([^`]+)`", look):
         name = re.match(r"ask query (\w+)|ask sql \"SELECT \S+ FROM (\w+)|ask (table-at|history) |(\w+)$", command)
         assert name, command
         assert not name[1] or name[1] in queries()
         assert not name[2] or name[2] in asked.names()
-    assert remedy.startswith(f"{finding.said['remedy']}. ")
+    assert remedy.startswith(f"{finding.texts['remedy']}. ")
     named = set(re.findall(r"`(Namesrv\w+)`", remedy))
     assert named == (set() if "No alert: " in remedy else alerts_of(finding.code))
     assert named or finding.is_static

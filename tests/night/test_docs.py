@@ -38,7 +38,7 @@ def test_the_gate_stops_on_critical_rules_only(found, unspoilt, tmp_path):
     warned = [found[m.table, m.rule] if m.severity == "warning" else m for m in unspoilt]
     broken = [found[m.table, m.rule] if (m.table, m.rule) == ("runs", "gate_agrees") else m for m in unspoilt]
 
-    open_gate, shut_gate = (gate.judge(of, tmp_path / name) for name, of in [("a", warned), ("b", broken)])
+    open_gate, shut_gate = (gate.validate(of, tmp_path / name) for name, of in [("a", warned), ("b", broken)])
 
     assert open_gate.critical == []
     assert open_gate.warnings == [f"{m.table}.{m.rule}" for m in unspoilt if m.severity == "warning"]
@@ -50,7 +50,7 @@ def test_the_gate_stops_on_critical_rules_only(found, unspoilt, tmp_path):
 
 def test_every_broken_rule_is_found(found, tmp_path):
     """Where all rules are broken, Great Expectations says so of each, by its severity."""
-    verdict = gate.judge(found.values(), tmp_path)
+    verdict = gate.validate(found.values(), tmp_path)
 
     named = {s: [f"{m.table}.{m.rule}" for m in found.values() if m.severity == s] for s in ("critical", "warning")}
     assert verdict.critical == named["critical"]
@@ -62,7 +62,7 @@ def test_a_rule_that_could_not_be_counted_is_skipped(tmp_path):
     """What needs a table that was not given is neither passed nor broken: it is named, and the gate stays open."""
     measurements = measure({"quarantine": frames(good_rows())["quarantine"]})
 
-    verdict = gate.judge(measurements, tmp_path)
+    verdict = gate.validate(measurements, tmp_path)
 
     assert verdict.skipped == ["quarantine.quarantine_is_small"]
     assert verdict.critical == []
@@ -75,7 +75,7 @@ def test_data_docs_name_the_rules_and_are_pruned(found, tmp_path, monkeypatch):
     of_runs = [m for m in found.values() if m.table == "runs"]
 
     for _ in range(4):
-        verdict = gate.judge(of_runs, tmp_path)
+        verdict = gate.validate(of_runs, tmp_path)
 
     pages, results = (sorted((tmp_path / "results").glob(f"*.{kind}")) for kind in ("html", "json"))
     index = Page(verdict.docs_path.read_text(encoding="utf-8"))
@@ -92,7 +92,7 @@ def test_data_docs_name_the_rules_and_are_pruned(found, tmp_path, monkeypatch):
 
 def test_pages_need_nothing_but_themselves(found, tmp_path):
     """No page loads a style sheet, a script, a font or a picture, or names a host: they read the same without a network."""
-    gate.judge(found.values(), tmp_path)
+    gate.validate(found.values(), tmp_path)
 
     pages = list(tmp_path.rglob("*.html"))
     assert len(pages) == 2
@@ -109,7 +109,7 @@ def test_pages_need_nothing_but_themselves(found, tmp_path):
 def test_what_a_rule_says_is_text(tmp_path):
     """Whatever stands in a sentence is shown, and is no markup."""
     (rule, *_) = merged([], ["watermarks"], {})
-    gate.judge([replace(rule, says="<script>a & b</script>.")], tmp_path)
+    gate.validate([replace(rule, says="<script>a & b</script>.")], tmp_path)
 
     assert "<script>a & b</script>." in _texts(tmp_path)
 
@@ -140,7 +140,7 @@ print(altair.Chart.__name__, jsonschema.Draft7Validator.__name__)
 
 def test_results_are_kept_as_great_expectations_has_them(found, tmp_path):
     """Beside the pages lies each result as JSON: the rule, what it says and how many rows break it."""
-    gate.judge([m for m in found.values() if m.table == "watermarks"], tmp_path)
+    gate.validate([m for m in found.values() if m.table == "watermarks"], tmp_path)
 
     (path,) = (tmp_path / "results").glob("*.json")
     result = json.loads(path.read_text(encoding="utf-8"))["watermarks"]

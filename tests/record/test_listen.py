@@ -247,7 +247,7 @@ def test_properties_of_its_file_hold(tmp_path: Path) -> None:
     text = "needWaitForService=true\nwaitSecondsForService=1\nnotifyMinBrokerIdChanged=true\nscanNotActiveBrokerInterval=x\n"
     (tmp_path / "p").write_text(text, encoding="utf-8")
     found = properties_of(V5_4_0, tmp_path / "p", ("127.0.0.1", 9_876), tmp_path / "kv")
-    assert ["is no number" in said for said in found.said] == [True]
+    assert ["is no number" in said for said in found.notes] == [True]
     service, channel = Service(found, 493, "127.0.0.1:9876", 60), Channel("10.0.0.9:1#1", "10.0.0.9:1")
     service.start([events.PutKvConfig("N", "k", "v")], ["N", "E"])
     for number in (1, 0):

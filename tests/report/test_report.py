@@ -20,7 +20,7 @@ from jobs.ask.engine import FUNCTIONS, Answers
 from jobs.cli import pages
 from jobs.cli.pages import write_pages
 from jobs.errors import EXIT_MISSING_DAY, EXIT_OK, EXIT_USAGE, NotRecordedError
-from jobs.night.gate import judge
+from jobs.night.gate import validate
 from jobs.report.charts import NARROW, WIDE, Drawing, changes, silences, timeline, topic_timeline
 from jobs.report.facts import MOST_PACKETS, Facts, Scope, facts_of
 from jobs.report.page import MOST_ROWS, PAGES, report, text, weightiest
@@ -427,7 +427,7 @@ _DOCS = """<script>addEventListener("load", () => { const row = document.querySe
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 def test_data_docs_are_read_on_a_phone(tmp_path: Path) -> None:
     """Nothing is wider than the window, letters have their size, a row is a card whose cells say what they are."""
-    index = judge(measure(frames(good_rows())), tmp_path / "docs").docs_path
+    index = validate(measure(frames(good_rows())), tmp_path / "docs").docs_path
     html = index.read_text(encoding="utf-8")
     width, wider, size, before, high = browsed(html, tmp_path, "--window-size=390,844", probe=_DOCS)
     assert (wider <= 0, size) == (True, 15)

@@ -3,7 +3,7 @@
 -- broker names that the address sends for: heartbeats are missing or too far apart; a lease ends and a scan may see it; a heartbeat
 -- is more than the plain renewal of a lease; any other event. A refused heartbeat does not count.
 WITH beats AS (
-    SELECT * EXCLUDE (slots, slot_us, bucket, beats, lag_ns, told, first_seq, last_seq, version_state, version_timestamp, version_counter),
+    SELECT * EXCLUDE (slots, slot_us, bucket, beats, lag_ns, responses, first_seq, last_seq, version_state, version_timestamp, version_counter),
         if(
             coalesce(version_state, version_timestamp, version_counter) IS NULL, NULL,
             {'state_version': version_state, 'timestamp': version_timestamp, 'counter': version_counter}
@@ -58,12 +58,12 @@ WITH beats AS (
     ) GROUP BY ALL
 ), contested AS (
     -- Two addresses that replace each other in a group, or one address with alternating content, change something each time.
-    SELECT broker_addr, first_us, last_us, min(said) OVER place <> max(said) OVER place AS differs
+    SELECT broker_addr, first_us, last_us, min(content) OVER place <> max(content) OVER place AS differs
     FROM (
         SELECT *, hash(
             cluster_name, broker_addr, data_version, channel_id, ha_server_addr, topic_config_digest, filter_servers,
             enable_acting_master, heartbeat_timeout_ms, zone_name
-        ) AS said
+        ) AS content
         FROM beats WHERE kind = 'registrations'
     )
     WINDOW place AS (PARTITION BY broker_name, broker_id, first_us // $period_us)
@@ -81,7 +81,7 @@ WITH beats AS (
     SELECT 'a', broker_addr, first_us, last_us FROM hours WHERE refusal IS NOT NULL OR code = $light AND NOT $knows_light
     UNION ALL
     -- What a response shows is true at its own position.
-    SELECT 'a', broker_addr, first_us, last_us FROM hours WHERE $is_unknown AND told > 0
+    SELECT 'a', broker_addr, first_us, last_us FROM hours WHERE $is_unknown AND responses > 0
     UNION ALL
     SELECT 'a', broker_addr, first_us, last_us FROM news
     UNION ALL

@@ -5,7 +5,7 @@ WITH counted AS (
         sum(answers) FILTER (matched AND same_order) AS same_order,
         sum(answers) FILTER (matched AND same_bytes) AS same_bytes,
         sum(answers) FILTER (matched AND in_flight) AS in_flight
-    FROM judged GROUP BY code
+    FROM verdicts GROUP BY code
 ), unmatched AS (
     SELECT
         code, count(*) FILTER (classification IN ('unknown_past', 'unseen_broker', 'other_address')) AS unknown_past,

@@ -18,6 +18,6 @@ SELECT
         ELSE 'mismatched' END
     ) AS classification,
     coalesce(nullif(concat_ws(chr(10), nullif(response_fields, '{}'), body), ''), remark) AS answered, expected
-FROM (SELECT unnest(rows) AS row, expected, unseen, late FROM judged WHERE NOT matched)
+FROM (SELECT unnest(rows) AS row, expected, unseen, late FROM verdicts WHERE NOT matched)
 JOIN (SELECT row, event_id, request_seq, effect_time, code, subject, response_fields, body, remark FROM answers) USING (row)
 LEFT JOIN explained USING (event_id)
