@@ -308,7 +308,7 @@ class SettleInput:
 
     @cached_property
     def answers(self) -> dict[str, pa.Table]:
-        """Return the day's `answers` with numbers as bodies, and the `bodies`, each once: most are told again and again.
+        """Return the day's `answers` with numbers as bodies, and the `bodies`, each once: most are repeated again and again.
 
         Routes of one zone are left out: that a broker is not in them says nothing.
         """

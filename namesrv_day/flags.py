@@ -365,7 +365,7 @@ def unsettled(today: Frames) -> list[Unsettled]:
     """Return the times in which rows may be missing only because they were not known yet; none if everything was known.
 
     The first one begins when all became unknown for the last time; the others follow the beginning of the recording and each
-    gap of the day. Each ends when all existing brokers must have been heard, or at a start of the process, which empties the
+    gap of the day. Each ends when all existing brokers must have sent something, or at a start of the process, which empties the
     registry. (`past_knowledge` has only the last one.) A gap of one millisecond, which a single event leaves, does not count.
     """
     past = _past(today)

@@ -141,7 +141,7 @@ def hours_from(beats: duckdb.DuckDBPyRelation, kind: str, leases: pa.Table) -> p
 
 
 PERIODS = pa.schema([("broker_addr", STRING), ("period", LONG)])
-"""Periods (`PERIOD_US`) of addresses; a NULL address stands for beats without one."""
+"""Periods (`PERIOD_US`) of addresses; a NULL address: beats without one."""
 MARGIN_US = 2 * STALL_NS // NS_PER_US
 """An event may race with events between its arrival and its effect. A longer time between them counts as a stall."""
 

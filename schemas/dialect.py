@@ -18,7 +18,7 @@ class NotTranslatedError(ValueError):
 
 
 class _Spark4(Spark):
-    """Spark 4's dialect: an impossible CAST fails, and a doubled quote stands for one."""
+    """Spark 4's dialect: an impossible CAST fails, and a doubled quote means one."""
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012  as sqlglot declares it

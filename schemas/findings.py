@@ -2,8 +2,8 @@
 
 A query returns one row for each time on a name server's day in which its condition is true: severity, subject, from_time, to_time
 (NULL: still true when the day ends), detail, evidence, and perhaps `broker_names` and `topic_names`: those affected. `evidence`
-begins with the event that began it; NULLs and repeats in it are dropped. A query reads the day's tables by their names, `standing`
-(findings of its code that were open when the day began), `expired_before` (brokers that were away then), `about` (one row: the
+begins with the event that began it; NULLs and repeats in it are dropped. A query reads the day's tables by their names,
+`open_findings` (those of its code, open when the day began), `expired_before` (brokers that were away then), `about` (one row: the
 name server, and `seen_until`, the time of the day's last record, plain heartbeats and answers included), and values as `$name`. A
 file begins with comments: what the query looks for, if the `meaning:` does not say it all, then a line for each of `meaning:`,
 `severity:`, `remedy:` and perhaps `threshold:`, a name in `THRESHOLDS`.

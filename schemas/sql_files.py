@@ -6,7 +6,7 @@ A view, function or saved query begins with a head of comments: what it shows or
 name alone, behind `parameters:` and `columns:`.
 
 A part that several statements share is a file of `schemas/sql/shared`, in SQL that both Spark and DuckDB read. In a statement,
-`{name(column, other)}` stands for that file; the arguments replace the file's names in braces, in order of appearance.
+`{name(column, other)}` is replaced by that file; the arguments replace the file's names in braces, in order of appearance.
 """
 
 from __future__ import annotations

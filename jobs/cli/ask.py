@@ -330,7 +330,7 @@ def _metrics(answers: Answers) -> Iterator[str]:
     published: _Samples = [({}, answers.known.finished_time.timestamp())]
     families: Mapping[str, tuple[str, _Samples]] = {
         "incidents_ongoing": ("Incidents that were not over when the last recorded day ended.", ongoing),
-        "findings_last_day": ("Findings that were first told of the last day that is recorded.", new),
+        "findings_last_day": ("Findings that were first reported on the last recorded day.", new),
         "incidents": ("All incidents that are published, by severity.", of_all),
         "published_timestamp_seconds": ("When the run was published that is read.", published),
         "known_timestamp_seconds": ("Latest instant that is recorded of a name server.", latest),

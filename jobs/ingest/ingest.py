@@ -124,7 +124,7 @@ class Addresses:
         self._named = {address: row["namesrv_id"] for address, row in self._stored.items()}
         self._renamed_ids = set[str]()
         given = warehouse.conf.namesrv_of
-        self._listed = {*given, *(name for name, said in warehouse.conf.namesrvs.items() if said.addresses is not None)}
+        self._listed = {*given, *(name for name, conf in warehouse.conf.namesrvs.items() if conf.addresses is not None)}
         self._rows = {address: row for address, row in self._stored.items() if self._holds(row)}
         for address, name in given.items():
             self._take(address, name, "given")

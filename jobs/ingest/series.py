@@ -658,8 +658,8 @@ def _known(conf: PipelineConf, namesrv_of: Mapping[str, str]) -> tuple[dict[str,
     of_addresses = {addr: conf.namesrvs[name] for addr, name in namesrv_of.items() if name in conf.namesrvs}
     wanted = {**of_addresses, **conf.namesrvs}
     idle_ms = {
-        addr: said.settings["channel_max_idle_ms"]
-        for addr, said in wanted.items()
-        if "channel_max_idle_ms" in said.settings
+        addr: namesrv.settings["channel_max_idle_ms"]
+        for addr, namesrv in wanted.items()
+        if "channel_max_idle_ms" in namesrv.settings
     }
     return idle_ms, tuple(wanted)

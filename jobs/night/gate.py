@@ -1,4 +1,4 @@
-"""The gate: rules that must hold before anything is published. Great Expectations judges the counts; Data Docs show the results.
+"""The gate: rules that must hold before anything is published. Great Expectations validates the counts; Data Docs show the results.
 
 The pages are our own, made from its results: plain HTML that a browser shows without a network.
 """

@@ -1,7 +1,7 @@
 """Ask name servers what they know, again and again, and write their answers as event logs.
 
 Questions are those of any client (source: both generations `DefaultRequestProcessor`, `MQClientAPIImpl`), and never more of
-them a second than was said. One connection to a name server, one question at a time.
+them a second than was asked for. One connection to a name server, one question at a time.
 """
 
 from __future__ import annotations

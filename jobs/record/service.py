@@ -303,7 +303,7 @@ class Service:
     # -- what is written -----------------------------------------------------------------------------------------------
 
     def _slot(self) -> int:
-        """Return a position that nothing else has: each has a microsecond of its own. Where a clock goes back, it stands still."""
+        """Return a position that nothing else has: each has a microsecond of its own. Where a clock goes back, it waits."""
         self._last_ns = max(self._last_ns + _NS_PER_US, time.time_ns() // _NS_PER_US * _NS_PER_US)
         return self._last_ns
 

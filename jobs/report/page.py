@@ -114,7 +114,7 @@ def page(template: str, title: str, **values: Any) -> str:
 _MOST_IN_CHART = 60
 _MOST_INCIDENTS = 100
 # Shorter disagreements are left out: a registration needs that long to reach all name servers.
-_APART = dt.timedelta(seconds=1)
+_LONG_ENOUGH = dt.timedelta(seconds=1)
 _STAY_LEGEND = {"in the table": ("▬", "var(--live)"), **charts.LEFT, "name server runs": ("▬", "var(--quiet)")}
 _GAP_LEGEND = {word: (sign, colour) for word, sign, colour in charts.ENDS.values()} | {
     "the lease": ("┅", "var(--critical)")
@@ -157,20 +157,20 @@ def report(facts: Facts) -> str:
     critical = sum(row["severity"] == "critical" for row in facts.incidents)
     changed = sum(row["appeared"] + row["changed"] + row["vanished"] for row in facts.changes)
     seen, silent = len({_key(row) for row in facts.stays}), sum(row["gap_ms"] > row["lease_ms"] for row in facts.gaps)
-    events, apart = len(facts.changes), len(_apart(facts))
+    events, disagreements = len(facts.changes), len(_disagreements(facts))
     tiles = [
         (len(facts.incidents), f"incident{plural(len(facts.incidents))}, {critical} critical, {ongoing} ongoing"),
         (seen, f"broker address{'' if seen == 1 else 'es'} seen"),
         (changed, f"route change{plural(changed)} by {events:,} event{plural(events)}"),
-        (apart, f"disagreement{plural(apart)} of a second and more"),
+        (disagreements, f"disagreement{plural(disagreements)} of a second and more"),
         (silent, f"silence{plural(silent)} longer than the lease"),
     ]
     sections = list(_sections(facts))
     values = {"facts": facts, "tiles": tiles, "sections": sections, "most_incidents": _MOST_INCIDENTS}
     texts: dict[str, int] = {}  # the page's script has each text once, and refers to it by number
     packets = {
-        name: [texts.setdefault(part, len(texts)) for pair in said for part in pair]
-        for name, said in facts.packets.items()
+        name: [texts.setdefault(part, len(texts)) for pair in fields for part in pair]
+        for name, fields in facts.packets.items()
     }
     return page("report.html", title, **values, packets=_json({"texts": list(texts), "events": packets}))
 
@@ -303,27 +303,27 @@ def _routes(facts: Facts) -> Section:
 
 def _length(row: Row, facts: Facts) -> dt.timedelta:
     """Return how long name servers disagreed within the report's time range."""
-    apart_for: dt.timedelta = min(row["to_time"] or facts.end, facts.end) - max(row["from_time"], facts.start)
-    return apart_for
+    length: dt.timedelta = min(row["to_time"] or facts.end, facts.end) - max(row["from_time"], facts.start)
+    return length
 
 
-def _apart(facts: Facts) -> list[Row]:
-    return [row for row in facts.divergence if _length(row, facts) >= _APART]
+def _disagreements(facts: Facts) -> list[Row]:
+    return [row for row in facts.divergence if _length(row, facts) >= _LONG_ENOUGH]
 
 
 def _divergence(facts: Facts) -> Section:
     name, heading = "divergence", "Where name servers disagreed"
     if len(facts.namesrvs) < 2:
         return Section(name, heading, "Only one name server is recorded.")
-    apart, day, note = _apart(facts), _one_day(facts), Markup()
-    if short := len(facts.divergence) - len(apart):
+    disagreements, day, note = _disagreements(facts), _one_day(facts), Markup()
+    if short := len(facts.divergence) - len(disagreements):
         why = "shorter ones, while a change was on its way to all of them, are left out."
         note = Markup('<p class="soft">{:,} {}</p>').format(short, why)
-    if not apart:
+    if not disagreements:
         return Section(name, heading, "They agreed, but for less than a second at a time.", note=note)
-    longest = sorted(apart, key=lambda row: _length(row, facts), reverse=True)
+    longest = sorted(disagreements, key=lambda row: _length(row, facts), reverse=True)
     among = {row["broker_name"] for row in longest[:_MOST_IN_CHART]}
-    drawn = [row for row in apart if row["broker_name"] in among]
+    drawn = [row for row in disagreements if row["broker_name"] in among]
     legend = {"some had its topics, some did not": ("▬", "var(--warning)")}
     rows = [
         (
@@ -334,11 +334,11 @@ def _divergence(facts: Facts) -> Section:
             Markup(", ").join(map(text, row["known_to"])),
             Cell(event(row["event_id"]), "event"),
         )
-        for row in weightiest(apart, lambda row: _length(row, facts))
+        for row in weightiest(disagreements, lambda row: _length(row, facts))
     ]
     chart = _drawn(facts, charts.divergence, drawn, "Disagreement of name servers", legend)
     heads = ("From", "To", "Broker", "Topics", "Known to", "Began with")
-    table = _table("apart", "Intervals", heads, rows, len(apart))
+    table = _table("apart", "Intervals", heads, rows, len(disagreements))
     return Section(name, heading, chart=chart, note=note, table=table)
 
 

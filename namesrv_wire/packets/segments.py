@@ -101,7 +101,7 @@ class Fragments:
         return sum(cut.count for cut in self._cut.values())
 
     def add(self, key: bytes, offset: int, data: bytes, time_ns: int, *, is_last: bool) -> bytes | None:
-        """Add a fragment of the packet that `key` stands for; return the packet if that is all of it now.
+        """Add a fragment of the packet of `key`; return the packet if that is all of it now.
 
         A fragment that is there twice, of a packet that was whole, is none of the next packet with the same number.
         """

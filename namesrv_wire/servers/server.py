@@ -87,7 +87,7 @@ class Server:
         return True
 
     def _give_up(self, connection: Connection, *, is_active: bool) -> None:
-        """Take what stands behind a hole that is given up; if its connection is not active, behind what the capture has lost."""
+        """Take what is behind a hole that is given up; if its connection is not active, behind what the capture has lost."""
         for way, half in enumerate((connection.from_client, connection.from_server)):
             acked = connection.acks[way]
             if is_active or half.stream.has_lost(acked):

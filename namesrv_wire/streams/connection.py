@@ -50,7 +50,7 @@ class Idle:
         self.inactive: dict[str, Connection] = {}
         """Of these, all that wait for the name server's next activity."""
         self.unsigned: dict[str, Connection] = {}
-        """Likewise for any packet of its machine, which acknowledges while the process stands still."""
+        """Likewise for any packet of its machine, which acknowledges while the process is frozen."""
         self._timers: list[tuple[int, str, int, Connection]] = []
         """A heap: when a connection is to be looked at, which is never later than its time runs out, and which it is."""
         self._numbers = count()
@@ -180,8 +180,8 @@ class Idle:
         if connection.idle_ns is None:
             return "idle" if silent_ns >= self.limit_ns - EARLY_NS else "other"
         sign_ns, is_active = connection.first_sign_ns, connection.first_active_ns is not None
-        stands_still = not is_active and sign_ns is not None and time_ns - sign_ns > LATE_NS
-        since = time_ns if stands_still else connection.idle_ns
+        is_frozen = not is_active and sign_ns is not None and time_ns - sign_ns > LATE_NS
+        since = time_ns if is_frozen else connection.idle_ns
         if connection.client_fin_ns is not None:
             since = max(since, connection.client_fin_ns)
         if time_ns - since > LATE_NS:

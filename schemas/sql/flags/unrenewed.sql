@@ -1,5 +1,5 @@
 -- Requests of brokers between the last heartbeat that renewed their lease and their removal, one row for each broker with any.
--- Requests refused by then are counted apart from those handled only later. `outcomes`: outcomes of heartbeats that renewed nothing.
+-- Requests refused by then are counted separately from those handled only later. `outcomes`: outcomes of heartbeats that renewed nothing.
 WITH came AS (
     SELECT
         e.removed_by, e.broker_addr, b.event_time, b.event_id,
