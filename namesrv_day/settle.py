@@ -80,39 +80,39 @@ def votes(given: SettleInput, known: Known) -> list[Votes]:
     ]
     profiles = {one.life_seq: profile_named(str(one.value)) for one in settled if one.name == VERSION}
     return [
-        told
-        for told in evidence.tally(cast, known.lives, known.statements)
-        if told.name != DELETION or profiles[told.life_seq].deletes_unlisted_topics
+        vote
+        for vote in evidence.count_votes(cast, known.lives, known.statements)
+        if vote.name != DELETION or profiles[vote.life_seq].deletes_unlisted_topics
     ]
 
 
 def scans(given: SettleInput, known: Known, ends: pa.Table, stalls: Sequence[Stall]) -> tuple[list[Votes], list[int]]:
     """Return what closes of brokers' connections say about the scan's period and phase, and the first close of each scan.
 
-    `ends`: the day's channel_events; `stalls`: when the name server stood still on it.
+    `ends`: the day's channel_events; `stalls`: when the name server was frozen on it.
     """
     closes = scan_closes(given, ends, namesrv_on(known, given.day))
-    told: dict[int, list[evidence.Expiry]] = {life.from_seq: [] for life in known.lives}
+    of_lives: dict[int, list[evidence.Expiry]] = {life.from_seq: [] for life in known.lives}
     for expiry in closes:
         # Ticks that a stall has held up are made at its end, and say nothing of the timer.
         if not any(stall.from_seq <= expiry.seq <= stall.until_seq + TICK_LATE_NS for stall in stalls):
-            told[evidence.life_seq([*told], expiry.seq)].append(expiry)
+            of_lives[evidence.life_seq([*of_lives], expiry.seq)].append(expiry)
     settings = {(s.life_seq, s.name): s for s in settle_known(known)}
-    profiles = {life_seq: profile_named(str(settings[life_seq, VERSION].value)) for life_seq in told}
+    profiles = {life_seq: profile_named(str(settings[life_seq, VERSION].value)) for life_seq in of_lives}
     cast = [
         vote
-        for life_seq, expiries in told.items()
+        for life_seq, expiries in of_lives.items()
         if (period := settings.get((life_seq, _PERIOD))) is not None and period.source.is_open
         for vote in evidence.scan_period_votes(expiries, profiles[life_seq].scan_period_ms)
     ]
-    of_period = evidence.tally(cast, known.lives, known.statements)
+    of_period = evidence.count_votes(cast, known.lives, known.statements)
     settings |= {(s.life_seq, s.name): s for s in settle_known(replace(known, votes=[*known.votes, *of_period]))}
     cast = []
-    for life_seq, expiries in told.items():
+    for life_seq, expiries in of_lives.items():
         period, phase = (settings.get((life_seq, name)) for name in (_PERIOD, SCAN_PHASE))
         period_ms = profiles[life_seq].scan_period_ms if period is None else int(period.value or 0)
         cast += evidence.scan_phase_votes(expiries, period_ms, None if phase is None else int(phase.value or 0))
-    return [*of_period, *evidence.tally(cast, known.lives)], [expiry.seq for expiry in closes]
+    return [*of_period, *evidence.count_votes(cast, known.lives)], [expiry.seq for expiry in closes]
 
 
 def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[evidence.Expiry]:
@@ -132,8 +132,8 @@ def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[ev
 
 
 def tick_votes(given: SettleInput, closes: Sequence[int], day: NamesrvDay) -> list[evidence.Vote]:
-    """Return what the answers say about when scans ran that no packet shows: of brokers whose leases had ended."""
-    spans, told = [], dict[Timer, list[evidence.Told]]()
+    """Return what the answers show about when scans ran that no packet shows: of brokers whose leases had ended."""
+    spans, windows = [], dict[Timer, list[evidence.TickWindow]]()
     for lapse in rows_of(_lapses(given, closes, day.namesrv, day.until_seq)):
         timer = day.schedule.timer_at(from_seq := lapse["from_seq"])
         # Ticks that a stall has held up say nothing of the timer.
@@ -144,10 +144,10 @@ def tick_votes(given: SettleInput, closes: Sequence[int], day: NamesrvDay) -> li
             spans.append({**lapse, "until_seq": until_seq, **timer._asdict()})
     if spans:
         tables = {"spans": pa.Table.from_pylist(spans, schema=_SPANS), **given.answers}
-        for row in rows_of(ask(query("settle/standing"), tables)):
+        for row in rows_of(ask(query("settle/ticks"), tables)):
             timer = Timer(*(row.pop(name) for name in Timer._fields))
-            told.setdefault(timer, []).append(evidence.Told(**row))
-    return [vote for timer, own in told.items() for vote in evidence.phase_votes(own, timer)]
+            windows.setdefault(timer, []).append(evidence.TickWindow(**row))
+    return [vote for timer, own in windows.items() for vote in evidence.phase_votes(own, timer)]
 
 
 def _lapses(given: SettleInput, closes: Sequence[int], namesrv: Namesrv, until_seq: int) -> pa.Table:
@@ -212,12 +212,12 @@ def _deletion_votes(given: SettleInput) -> Iterable[Row]:
         of_topics=[RequestCode.DELETE_TOPIC_IN_NAMESRV.value, RequestCode.REGISTER_TOPIC_IN_NAMESRV.value],
         static=[digest for digest, table in listed.items() if table.mappings],
     )
-    told = ask(query("settle/kept"), {"left_out": found, **answers})
-    kept, gone = told.filter(pc.field("stands")), told.filter(~pc.field("stands") & pc.field("is_masters"))
+    seen = ask(query("settle/kept"), {"left_out": found, **answers})
+    kept, gone = seen.filter(pc.field("is_shown")), seen.filter(~pc.field("is_shown") & pc.field("is_masters"))
     if gone.num_rows:
         where = pc.field("broker_addr").isin(pc.unique(gone["broker_addr"]))
         beats = {t.name: given.raw_beats(t.name, columns=_BEATEN[t.name], where=where) for t in BEATS}
-        gone = ask(query("settle/heard"), {"answers": gone, **beats}, default_ms=BROKER_CHANNEL_EXPIRED_MS)
+        gone = ask(query("settle/unlapsed"), {"answers": gone, **beats}, default_ms=BROKER_CHANNEL_EXPIRED_MS)
     for rows, value in ((kept, False), (gone, True)):
         yield from ({**row, "value": value} for row in rows_of(rows))
 
@@ -254,8 +254,8 @@ def _order_return_votes(given: SettleInput) -> Iterable[Row]:
     has_body, found = pc.field("response_body").is_valid(), list[Row]()
     for returned in (False, True):
         where = (pc.field("response_code") == 0) & pc.field("response_fields").is_valid() & (has_body == returned)
-        told = given.raw_beats(bronze.REGISTRATIONS.name, columns=["seq", "event_id", "event_time"], where=where)
-        rows = ask(query("settle/order_returns"), {"told": told, **tables}, namespace=ORDER_TOPIC_CONFIG)
+        responses = given.raw_beats(bronze.REGISTRATIONS.name, columns=["seq", "event_id", "event_time"], where=where)
+        rows = ask(query("settle/order_returns"), {"responses": responses, **tables}, namespace=ORDER_TOPIC_CONFIG)
         found += ({**row, "value": returned} for row in rows_of(rows))
         if not found:
             break  # as usual: that all have one needs no proof
@@ -263,7 +263,7 @@ def _order_return_votes(given: SettleInput) -> Iterable[Row]:
 
 
 def _acting_master_votes(given: SettleInput) -> Iterable[Row]:
-    """Read routes of groups that allow acting masters, without a write bit, and who is a member, or stands as one in clusters."""
+    """Read routes of groups that allow acting masters, without a write bit, and who is a member, or is shown as one in clusters."""
     found = ask(
         """
         SELECT event_id, request_seq, seq, subject AS topic, text AS body FROM answers JOIN bodies ON body = number
@@ -277,7 +277,7 @@ def _acting_master_votes(given: SettleInput) -> Iterable[Row]:
         return ()
     kept = frame(given.carried, gold.BROKER_ADDR_HISTORY)
     members = ask(query("settle/members"), {"hours": given.today["hours"], "kept": kept})
-    told = [evidence.Membership(**row) for row in rows_of(members)]
+    memberships = [evidence.Membership(**row) for row in rows_of(members)]
     lists = ask(
         """
         SELECT min(seq) AS seq, text FROM answers JOIN bodies ON body = number
@@ -290,9 +290,9 @@ def _acting_master_votes(given: SettleInput) -> Iterable[Row]:
         shown = shown_by(Question(RequestCode.GET_BROKER_CLUSTER_INFO), Answer(ResponseCode.SUCCESS, row["text"]))
         for name, group in shown.groups.items() if isinstance(shown, ShownCluster) else ():
             for broker_id, addr in group.broker_addrs if group.enable_acting_master else ():
-                told.append(evidence.Membership(row["seq"], name, addr, broker_id))
+                memberships.append(evidence.Membership(row["seq"], name, addr, broker_id))
     answers = (evidence.RouteAnswer(**row) for row in rows_of(found))
-    return map(evidence.Vote._asdict, evidence.acting_master_votes(answers, told))
+    return map(evidence.Vote._asdict, evidence.acting_master_votes(answers, memberships))
 
 
 def _idle_votes(given: SettleInput) -> Iterable[Row]:
@@ -361,7 +361,7 @@ WHERE first_us < close_us AND last_us >= close_us
 """
 """Where condensed beats do not tell which of them was the last before a close."""
 _LAPSES = pa.schema([("broker_addr", STRING), ("beat_seq", LONG), ("from_seq", LONG), ("until_seq", LONG)])
-"""Brokers, and between which positions answers are asked whether they still stand there; since `beat_seq` they did."""
+"""Brokers, and between which positions answers are asked whether they are still there; since `beat_seq` they were."""
 _SPANS = pa.schema([*_LAPSES, ("period_ns", LONG), ("tick", LONG), ("is_guess", BOOLEAN)])
 """The same with the timer of the process."""
 _LEFT_OUT = pa.schema([("broker_name", STRING), ("topic", STRING), ("digests", STRINGS)])
@@ -374,9 +374,9 @@ _BEATEN = {
 
 
 def _notification_votes(given: SettleInput) -> Iterable[Row]:
-    """Read what the server told brokers of the smallest id of their group, which it does with the option only."""
-    told = frame(given.today, bronze.NAMESRV_EVENTS).filter(pc.field("kind") == "min_broker_id_notified")
-    return ({**row, "value": True} for row in rows_of(told))
+    """Read which brokers the server notified of the smallest id of their group, which it does with the option only."""
+    notified = frame(given.today, bronze.NAMESRV_EVENTS).filter(pc.field("kind") == "min_broker_id_notified")
+    return ({**row, "value": True} for row in rows_of(notified))
 
 
 _VOTES: dict[str, Callable[[SettleInput], Iterable[Row]]] = {
@@ -418,7 +418,7 @@ def settle(given: SettleInput) -> Settled:
     known = _with(known, phases)
     context = _context(given, known, closes, stood)
     if frame(given.today, bronze.ROUTE_OBSERVATIONS).num_rows:
-        cast = evidence.tally(tick_votes(given, closes, context), known.lives)
+        cast = evidence.count_votes(tick_votes(given, closes, context), known.lives)
         known = _with(known, cast)
         context = _context(given, known, closes, stood) if cast else context
     of_day = {**given.today, bronze.CHANNEL_EVENTS.name: _ends(given, known, stood)}
@@ -443,7 +443,7 @@ def _with(known: Known, votes: list[Votes]) -> Known:
     return replace(known, votes=(*known.votes, *votes))
 
 
-# -- how it was configured, as far as is known without its answers: what conf/ says, what it said itself ---------------
+# -- how it was configured, as far as is known without its answers: what conf/ says, what it states itself ---------------
 
 
 def known_settings(given: SettleInput) -> Known:
@@ -514,11 +514,11 @@ def settings_of(rows: pa.Table) -> list[Setting]:
 def under_idle_limit(given: SettleInput, namesrv: Namesrv, stalls: Iterable[Stall], *, is_given: bool) -> pa.Table:
     """Return the day's ends of connections as the idle limits of `namesrv` have them, in order.
 
-    `stalls`: when the name server stood still on it; `is_given`: by conf/.
+    `stalls`: when the name server was frozen on it; `is_given`: by conf/.
 
-    Captures are read with the default limit or the one given. Where it turns out to be longer, what the timer is said
+    Captures are read with the default limit or the one given. Where it turns out to be longer, what the timer is taken
     to have done did not happen, and the packet that came later was the end. Where it is shorter, a connection that was
-    silent for longer had ended when the limit did, and the packet that told so was lost.
+    silent for longer had ended when the limit did, and the packet that showed it was lost.
     """
     channel_events = frame(given.today, bronze.CHANNEL_EVENTS)
     # A connection keeps the limit with which it was opened.
@@ -582,7 +582,7 @@ def _first_answer(answers: pa.Table, since_seq: int, until_seq: int | None) -> d
 
 
 def _release(version: int) -> str:
-    """Return the release that a protocol version stands for, or that by whose rules it is replayed."""
+    """Return the release that a protocol version means, or that by whose rules it is replayed."""
     name = version_name(version)
     return name if name[:2] in ("4.", "5.") else profile_of_version(version).name
 
@@ -590,11 +590,11 @@ def _release(version: int) -> str:
 # -- stalls: what had arrived lay there, and nothing left it -----------------------------------------------------------
 
 _ASKED = (bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)
-_TOLD = pa.schema([("arrival_seq", LONG), ("seq", LONG)])
+_ANSWERED = pa.schema([("arrival_seq", LONG), ("seq", LONG)])
 
 
 def stalls(given: SettleInput) -> list[Stall]:
-    """Return the stretches of a second or longer in which a beat waited and the name server sent nothing to anybody.
+    """Return the times of a second or longer in which a beat waited and the name server sent nothing to anybody.
 
     That somebody else waits for his answer proves nothing: he may be slow to take it.
     """
@@ -603,16 +603,16 @@ def stalls(given: SettleInput) -> list[Stall]:
     answered = pc.field("response_code").is_valid()
     columns = ["seq", "event_time", "response_code"]
     beats = [given.raw_beats(table.name, columns=columns, where=answered) for table in BEATS]
-    told = [_told(rows) for rows in (*(frame(given.today, t).filter(answered) for t in _ASKED), *beats)]
+    requests = [_answered(rows) for rows in (*(frame(given.today, t).filter(answered) for t in _ASKED), *beats)]
     tables = {
-        "told": pa.concat_tables([_TOLD.empty_table(), *told]),
-        "beats": pa.concat_tables([_TOLD.empty_table(), *map(_told, beats)]),
+        "requests": pa.concat_tables([_ANSWERED.empty_table(), *requests]),
+        "beats": pa.concat_tables([_ANSWERED.empty_table(), *map(_answered, beats)]),
         "observed": frame(given.today, bronze.ROUTE_OBSERVATIONS),
         "ends": frame(given.today, bronze.CHANNEL_EVENTS),
     }
     return [Stall(**row) for row in rows_of(ask(query("settle/stalls"), tables, stall_ns=STALL_NS))]
 
 
-def _told(rows: pa.Table) -> pa.Table:
+def _answered(rows: pa.Table) -> pa.Table:
     arrival = pc.multiply(pc.cast(rows["event_time"], LONG), NS_PER_US)
-    return pa.table([arrival, rows["seq"]], schema=_TOLD)
+    return pa.table([arrival, rows["seq"]], schema=_ANSWERED)

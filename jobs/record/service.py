@@ -250,8 +250,8 @@ class Service:
         kept = self._answers.get(question)
         if kept is not None:
             number, parts = kept.number, kept.parts
-            is_current = self._versions.number == number if parts is None else self._versions.stand_since(number, parts)
-            if is_current:
+            holds = self._versions.number == number if parts is None else self._versions.unchanged_since(number, parts)
+            if holds:
                 return kept
             self._answer_bytes -= len(kept.body)
         reply = completed(answer(self.registry, question, self.namesrv), self.namesrv)

@@ -193,7 +193,7 @@ class RouteState:
         self._hold(("residual", name), not self._listed.get(name, True))
         old, new, text = self._groups.pop(name, None), None, None
         if data is not None and members:
-            # A member without id stands for an empty group.
+            # A member without id is an empty group.
             in_order = sorted(members.items(), key=lambda member: (member[0] is None, member[0] or 0))
             shown = group_of(dict(in_order))
             assert shown is not None

@@ -72,7 +72,7 @@ _MOST_UNDER_WAY = 8
 """Up to this many overlapping requests are tried; more come from a frozen server that catches up, in any order."""
 
 
-class Judged(NamedTuple):
+class AnswerVerdicts(NamedTuple):
     """An answer with its verdicts, by number of changes made before; each holds until the next change that concerns it.
 
     `further`: if it matches none, its verdicts with one, two and more of the changes `under_way` made.
@@ -104,10 +104,10 @@ def verify(
 
     `registry`: the state before `timeline`; it is changed. `starts`: positions at which the process restarted.
     """
-    return chosen(judged(registry, timeline, observations, namesrv, starts=starts))
+    return chosen(all_verdicts(registry, timeline, observations, namesrv, starts=starts))
 
 
-def judged(
+def all_verdicts(
     registry: Registry,
     timeline: Sequence[StateChange],
     observations: Sequence[Observed],
@@ -116,7 +116,7 @@ def judged(
     starts: Sequence[int] = (),
     part_of: PartOf | None = None,
     in_all: bool = False,
-) -> list[Judged]:
+) -> list[AnswerVerdicts]:
     """Return each observation, in the order of the answers, with its verdicts at all states of its window; see `verify`.
 
     `in_all`: with the changes under way, whether it matches without them or not.
@@ -132,30 +132,30 @@ def judged(
         further = takewhile(lambda number: arrivals[number] < observed.seq, range(last, len(timeline)))  # noqa: B023
         under_way = (number for number in further if timeline[number].arrival_seq < observed.seq)
         windows.append(_Window(first, last, nominal, tuple(islice(under_way, _MOST_UNDER_WAY + 1))))
-    found = [Judged(observed, window, {}, []) for observed, window in zip(ordered, windows, strict=True)]
-    concerns, to_judge = Concerns(registry, timeline, starts), defaultdict[int, list[Judged]](list)
+    found = [AnswerVerdicts(observed, window, {}, []) for observed, window in zip(ordered, windows, strict=True)]
+    concerns, to_compare = Concerns(registry, timeline, starts), defaultdict[int, list[AnswerVerdicts]](list)
     for one in found:
         first, last = one.window.first, one.window.last
         for number in {first, *concerns.between(one.observed.question, first, last), *([last] * _tries_further(one))}:
-            to_judge[number].append(one)
+            to_compare[number].append(one)
     states = _States(registry, timeline, namesrv, starts, part_of)
-    for number in sorted(to_judge):
+    for number in sorted(to_compare):
         states.advance_to(number)
-        for one in to_judge[number]:
-            one.verdicts[number] = states.judge(one.observed)
+        for one in to_compare[number]:
+            one.verdicts[number] = states.compare(one.observed)
             if number < one.window.last or not _tries_further(one):
                 continue
             if in_all or not any(verdict.matched for verdict in one.verdicts.values()):
-                one.further.extend(states.judged_further(one.observed, one.window.under_way))
+                one.further.extend(states.compare_further(one.observed, one.window.under_way))
     states.advance_to(len(timeline))
     return found
 
 
-def _tries_further(one: Judged) -> bool:
+def _tries_further(one: AnswerVerdicts) -> bool:
     return 0 < len(one.window.under_way) <= _MOST_UNDER_WAY
 
 
-def chosen(answers: Iterable[Judged]) -> list[Verdict]:
+def chosen(answers: Iterable[AnswerVerdicts]) -> list[Verdict]:
     """Return one verdict for each answer: at the nominal state if it matches there, else at the first that it matches.
 
     States before one that an earlier answer has shown are impossible.
@@ -216,10 +216,10 @@ class _States:
         while self._starts and self._starts[-1] < seq:
             self._registry.restart(self._namesrv.at(self._starts.pop()).profile)
 
-    def judge(self, observed: Observed) -> Verdict:
+    def compare(self, observed: Observed) -> Verdict:
         return self._compared(observed, self._registry)
 
-    def judged_further(self, observed: Observed, under_way: tuple[int, ...]) -> Iterator[Verdict]:
+    def compare_further(self, observed: Observed, under_way: tuple[int, ...]) -> Iterator[Verdict]:
         """Yield the verdicts with the first of the changes `under_way` made, with the first two, and so on."""
         for count in range(1, len(under_way) + 1):
             made = under_way[:count]
@@ -269,14 +269,14 @@ def right_in_parts(
 ) -> list[str]:
     """Return the ids of answers whose parts are each right at some instant of their window; parameters as in `verify`.
 
-    Responses do not tell in which order overlapping requests took effect. A part is the content of an answer about one
+    Responses do not show in which order overlapping requests took effect. A part is the content of an answer about one
     broker, one name in a cluster, or one topic in a list.
     """
-    at_all = judged(registry, timeline, observations, namesrv, starts=starts, in_all=True)
+    at_all = all_verdicts(registry, timeline, observations, namesrv, starts=starts, in_all=True)
     return [one.observed.event_id for one in at_all if _is_right_in_parts(one)]
 
 
-def _is_right_in_parts(one: Judged) -> bool:
+def _is_right_in_parts(one: AnswerVerdicts) -> bool:
     question, answered = one.observed.question, one.observed.answered
     if not isinstance(question, Question):
         return False

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from namesrv_core.asking.shown import ShownRoute, ShownTopics, shown_by, shown_of
 from namesrv_core.history.intervals import StateChange
-from namesrv_core.history.verification import Observed, chosen, judged
+from namesrv_core.history.verification import Observed, all_verdicts, chosen
 from namesrv_core.inference.races import Day, Items, Move, Named, Race, key_of, owners_of, races_of
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer, Question, RequestCode
@@ -269,7 +269,7 @@ class _Course:
         asked = [one for one in between(fork.observed, *span) if fork.part_of(one.question, one.answered) is not None]
         # From the start on: a question may have been asked before this span.
         before, part_of = self._start.copy(), fork.part_of
-        verdicts = judged(before, self._timeline, asked, fork.day.namesrv, starts=self._starts, part_of=part_of)
+        verdicts = all_verdicts(before, self._timeline, asked, fork.day.namesrv, starts=self._starts, part_of=part_of)
         self.explained |= {one.observed.event_id for one in chosen(verdicts) if one.matched}
         self._changed.update(change for of in timeline for change in of.changes)
 
@@ -282,7 +282,7 @@ class _Course:
         return agrees
 
     def has(self, race: Race) -> bool:
-        """Return whether its events stand in the order chosen for `race`: another choice may have moved one of them, too."""
+        """Return whether its events are in the order chosen for `race`: another choice may have moved one of them, too."""
         alone = ordered(race.timed_events, race.alternatives[self.choice[race.decision_id]].moves)
         places = [self._places[timed.event_id] for timed in alone if timed.event_id in self._places]
         return places == sorted(places)
@@ -392,7 +392,7 @@ def ordered(timed_events: Iterable[TimedEvent], moves: Iterable[Move]) -> list[T
 # -- units -------------------------------------------------------------------------------------------------------------
 # A unit is a set of brokers that share nothing with the others. Broker names, addresses and connections that occur together
 # in an event, or in the registry, belong to one unit. It can be replayed without the others: with the events that concern
-# it, on a registry of its rows only, and judged by its part of each answer.
+# it, on a registry of its rows only, and compared by its part of each answer.
 
 Node = tuple[str, str | None]
 """A kind (name, addr, channel) and the broker name, address or channel id; of a question for a route, topic and its name."""

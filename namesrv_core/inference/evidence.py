@@ -64,8 +64,8 @@ class Expiry(NamedTuple):
     late_ms: int
 
 
-class Told(NamedTuple):
-    """What an answer tells: the timer ticks after `from_seq`, and by `until_seq`, inclusive, less than a period later."""
+class TickWindow(NamedTuple):
+    """What an answer shows: the timer ticks after `from_seq`, and by `until_seq`, inclusive, less than a period later."""
 
     from_seq: int
     until_seq: int
@@ -80,13 +80,13 @@ class Told(NamedTuple):
 def acting_master_votes(answers: Iterable[RouteAnswer], memberships: Iterable[Membership]) -> Iterator[Vote]:
     """Yield what routes say about supportActingMaster.
 
-    Where a group that allows acting masters has no master and no writable queue, it is on if a slave's address stands
-    as id 0, off if the slaves stand with their own ids.
+    Where a group that allows acting masters has no master and no writable queue, it is on if a slave's address is shown
+    as id 0, off if the slaves are shown with their own ids.
     """
     ids: dict[tuple[object, object], list[Membership]] = {}
     for membership in sorted(memberships):
         ids.setdefault((membership.broker_name, membership.broker_addr), []).append(membership)
-    groups: dict[str, list[tuple[str | None, dict[int, str | None]]]] = {}  # most answers are told again and again
+    groups: dict[str, list[tuple[str | None, dict[int, str | None]]]] = {}  # most answers are repeated again and again
     for answer in answers:
         if (answer.topic or "").startswith(SYNC_BROKER_MEMBER_GROUP_PREFIX):
             continue
@@ -106,7 +106,7 @@ def acting_master_votes(answers: Iterable[RouteAnswer], memberships: Iterable[Me
 def scan_period_votes(expiries: Sequence[Expiry], default_ms: int) -> Iterator[Vote]:
     """Yield what the closes of expired brokers say about the scan's period.
 
-    Those of scans stand on one grid, and none comes more than a period after its lease. The default is kept if more closes fit
+    Those of scans are on one grid, and none comes more than a period after its lease. The default is kept if more closes fit
     it than do not, else the longest usual period is taken that nearly all fit; two closes are needed.
     """
     for period_ms in (default_ms, *reversed(_PERIODS_MS)):
@@ -152,11 +152,11 @@ def _is_in_phase(expiry: Expiry, phase_us: int, period_ns: int) -> bool:
     return _off_ns(expiry.seq - phase_us * NS_PER_US, period_ns) <= JITTER_NS
 
 
-# When a process scans is told by answers, too: a broker whose lease has ended stands in them until a scan has run. Where no packet
+# Answers show when a process scans, too: a broker whose lease has ended is in them until a scan has run. Where no packet
 # of a scan is seen, its timer is a guess (`machine.schedule`): one that fewer answers allow than another phase gives way to that.
 
 
-def phase_votes(told: Sequence[Told], assumed: Timer) -> Iterator[Vote]:
+def phase_votes(windows: Sequence[TickWindow], assumed: Timer) -> Iterator[Vote]:
     """Yield votes for the phase that most answers allow, if that are more than allow the one assumed, and for the next.
 
     Instead of a guess it is the middle of what they leave open. A packet of a scan may be late, but never early, and never later
@@ -165,16 +165,16 @@ def phase_votes(told: Sequence[Told], assumed: Timer) -> Iterator[Vote]:
     period_ns = assumed.period_ns
 
     def allowed(tick: int) -> int:
-        return sum(one.allows(tick, period_ns) for one in told)
+        return sum(one.allows(tick, period_ns) for one in windows)
 
     if assumed.is_guess:
-        tick = _best_tick(told, period_ns)
+        tick = _best_tick(windows, period_ns)
     else:  # of those shortly before one that a packet shows that most allow; of several the last
-        early = sorted({0, *((assumed.tick - one.until_seq) % period_ns for one in told)})
+        early = sorted({0, *((assumed.tick - one.until_seq) % period_ns for one in windows)})
         tick = max(((assumed.tick - by) % period_ns for by in early if by <= TICK_LATE_NS), key=allowed)
     if allowed(tick) <= allowed(assumed.tick):
         return
-    left = list(told)
+    left = list(windows)
     while left:
         agreeing = [one for one in left if one.allows(tick, period_ns)]
         yield from (Vote(SCAN_PHASE, tick // NS_PER_US, one.seq, one.event_id) for one in agreeing)
@@ -182,10 +182,10 @@ def phase_votes(told: Sequence[Told], assumed: Timer) -> Iterator[Vote]:
         tick = _best_tick(left, period_ns)
 
 
-def _best_tick(told: Sequence[Told], period_ns: int) -> int:
-    """Return the middle of the longest stretch of a period, from 0, that most allow; 0 for nothing told."""
+def _best_tick(windows: Sequence[TickWindow], period_ns: int) -> int:
+    """Return the middle of the longest part of a period, from 0, that most allow; 0 without windows."""
     steps: Counter[int] = Counter()
-    for one in told:
+    for one in windows:
         steps[one.from_seq % period_ns] += 1
         steps[one.until_seq % period_ns] -= 1
     edges = sorted(steps)
@@ -199,7 +199,7 @@ def _best_tick(told: Sequence[Told], period_ns: int) -> int:
     return (edge + (span + 1) // 2) % period_ns
 
 
-def tally(votes: Iterable[Vote], lives: Sequence[Life], statements: Sequence[Statement] = ()) -> list[Votes]:
+def count_votes(votes: Iterable[Vote], lives: Sequence[Life], statements: Sequence[Statement] = ()) -> list[Votes]:
     """Return the votes by process, setting and value. What comes after a recorded change speaks for the change."""
     starts = [life.from_seq for life in lives]
     changed: dict[tuple[int, str], int] = {}

@@ -72,15 +72,15 @@ def shown_text(body: str, *, again: bool = False) -> str:
     return _text(_shown(body, again=again))
 
 
-def told_text(text: str, *, again: bool = False) -> str:
+def change_text(text: str, *, again: bool = False) -> str:
     """Return the kept text of the body of UPDATE_NAMESRV_CONFIG: properties with the same names."""
-    told = _told(text, again=again)
-    return "\\u" if told is None else _text(told)  # unreadable, like `text`
+    changed = _changed(text, again=again)
+    return "\\u" if changed is None else _text(changed)  # unreadable, like `text`
 
 
 def lines_of(text: str, *, changes: bool) -> dict[str, str]:
-    """Return the values by name of a text kept by `shown_text` or (`changes`) `told_text`, or written by hand."""
-    return (_told(text, again=True) or {}) if changes else _shown(text, again=True)
+    """Return the values by name of a text kept by `shown_text` or (`changes`) `change_text`, or written by hand."""
+    return (_changed(text, again=True) or {}) if changes else _shown(text, again=True)
 
 
 def _shown(body: str, *, again: bool) -> dict[str, str]:
@@ -97,11 +97,11 @@ def _shown(body: str, *, again: bool) -> dict[str, str]:
     return {name: kept(name, value, again=again) for name, value in found.items()}
 
 
-def _told(text: str, *, again: bool) -> dict[str, str] | None:
-    told = properties_in(text)
-    if told is None:
+def _changed(text: str, *, again: bool) -> dict[str, str] | None:
+    changed = properties_in(text)
+    if changed is None:
         return None
-    named = ((name if _NAME.fullmatch(name) else "?" + _digest(name), name, value) for name, value in told.items())
+    named = ((name if _NAME.fullmatch(name) else "?" + _digest(name), name, value) for name, value in changed.items())
     return {plain: kept(name, value, again=again) for plain, name, value in named}
 
 
@@ -341,15 +341,15 @@ def namesrv_of(settings: Sequence[Setting], from_seq: int = 0) -> Namesrv:
     ordered = sorted(settings, key=lambda setting: (setting.from_seq, setting.name != VERSION))
     first_seq = max(from_seq, ordered[0].from_seq)
     values: dict[str, Any] = {}
-    stretches: dict[int, Namesrv] = {}
+    spans: dict[int, Namesrv] = {}
     for setting in ordered:
         if setting.name == VERSION:
             # A new process keeps none of the old one's values.
             profile, values = profile_named(str(setting.value)), {}
         elif setting.name != SCAN_PHASE:
             values[setting.name] = setting.value
-        stretches[max(first_seq, setting.from_seq)] = Namesrv(profile, NamesrvConfig(**values))
-    (_, base), *later = stretches.items()
+        spans[max(first_seq, setting.from_seq)] = Namesrv(profile, NamesrvConfig(**values))
+    (_, base), *later = spans.items()
     return Namesrv(base.profile, base.config, tuple(later))
 
 
@@ -361,7 +361,7 @@ def settle(known: Known) -> list[Setting]:
     latest = dict(known.before)
     found: list[Setting] = []
     for life, until_seq in zip(known.lives, [*(life.from_seq for life in known.lives[1:]), None], strict=True):
-        said = [s for s in known.statements if life.from_seq <= s.seq and (until_seq is None or s.seq < until_seq)]
+        stated_in = [s for s in known.statements if life.from_seq <= s.seq and (until_seq is None or s.seq < until_seq)]
         seen = None
         if life.version is not None:
             ids = () if life.version_id is None else (life.version_id,)
@@ -371,7 +371,7 @@ def settle(known: Known) -> list[Setting]:
         starts = []
         for option in OPTIONS.values():
             if option.in_4x or profile.live_key_has_cluster:
-                first = next((statement for statement in said if option.name in statement.values), None)
+                first = next((statement for statement in stated_in if option.name in statement.values), None)
                 stated = None
                 if first is not None and not first.changes:  # the server's own statement, before any change
                     value = first.values[option.name]
@@ -380,15 +380,15 @@ def settle(known: Known) -> list[Setting]:
                 starts.append(_at_start(known, life, option.name, stated, latest.get(option.name), default))
         # A change is written to the configuration file (`-c`), which the next start reads. Without one, it goes to a file
         # that no start reads. The process states whether it has one; otherwise any value but the default suggests it.
-        told = [statement.has_file for statement in said if statement.has_file is not None]
+        has_files = [statement.has_file for statement in stated_in if statement.has_file is not None]
         has_file = (
-            told[-1]
-            if told
+            has_files[-1]
+            if has_files
             else any(one.source is not Source.CHANGED and one.value != default_of(one.name, profile) for one in starts)
         )
         settings = [version]
         for start in starts:
-            settings += _through(start, said, has_file=has_file)
+            settings += _through(start, stated_in, has_file=has_file)
         settings += _phase(known, life, latest.get(SCAN_PHASE))
         latest.update((setting.name, setting) for setting in settings)
         found += settings
@@ -484,10 +484,10 @@ def _inherited(last: Setting, life: Life) -> Setting:
     )
 
 
-def _through(start: Setting, said: Sequence[Statement], *, has_file: bool) -> list[Setting]:
+def _through(start: Setting, statements: Sequence[Statement], *, has_file: bool) -> list[Setting]:
     """Return the values of one setting during the life of a process, from its start, changes and later statements."""
     values = [start]
-    for statement in said:
+    for statement in statements:
         now = values[-1]
         if start.name not in statement.values or statement.seq <= now.from_seq:
             continue

@@ -103,7 +103,7 @@ class Versions:
             for part in parts_changed(change):
                 self._changed[part] = self.number
 
-    def stand_since(self, number: int, parts: Iterable[TablePart]) -> bool:
+    def unchanged_since(self, number: int, parts: Iterable[TablePart]) -> bool:
         """Return whether none of `parts` has changed since change `number`."""
         return number == self.number or all(self._changed.get(part, 0) <= number for part in parts)
 

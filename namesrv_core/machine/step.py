@@ -126,7 +126,7 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
         draft.put("filter_server_table", key, event.filter_servers or None)
     result = RegisterResult()
     if event.broker_id != MASTER_ID and (master_addr := group.addr_of.get(MASTER_ID)) is not None:
-        # A slave is told of its master if that is live under the slave's cluster name.
+        # A slave is answered its master if that is live under the slave's cluster name.
         master = draft.live(live_key_of(namesrv, event.cluster_name, master_addr))
         result = result if master is None else RegisterResult(master.ha_server_addr, master_addr)
     notifications: tuple[Notification, ...] = ()

@@ -487,7 +487,7 @@ class FilterServerTable(RowTable[LiveKey, tuple[str, ...]]):
 
 
 class BrokerLiveTable(RowTable[LiveKey, BrokerLiveInfo]):
-    """brokerLiveTable: LiveKey to BrokerLiveInfo. It keeps lastUpdateTimestamp apart: heartbeats change nothing else."""
+    """brokerLiveTable: LiveKey to BrokerLiveInfo. It keeps lastUpdateTimestamp separately: heartbeats change nothing else."""
 
     __slots__ = ("_deadline_of", "_deadlines", "_ended", "_keys_of_channel", "_serial", "last_update_ms")
     sized_as = "live"

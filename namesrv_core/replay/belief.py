@@ -122,8 +122,8 @@ class Belief:
 
     def gone_ms(self, key: LiveKey) -> int:
         """Return the instant (ms) by which a scan has removed any entry under `key`, unless a new event renewed it."""
-        heard_ms = max(self.past.heard_from_ms, self.past.beats.get(key, 0))
-        return heard_ms + self.past.longest_lease_ms + self.namesrv.scan_period_ms
+        last_ms = max(self.past.heard_from_ms, self.past.beats.get(key, 0))
+        return last_ms + self.past.longest_lease_ms + self.namesrv.scan_period_ms
 
     def is_known(self, entity: Entity, *, present: bool) -> bool:
         """Return whether the registry's row of `entity`, or its absence, is reliable.
@@ -241,12 +241,12 @@ def _shown(past: Past, step: Step) -> Step:
 def _logged(past: Past, event: events.ChangeLogged, step: Step, changed: list[Entity]) -> Step:
     """Note what log lines show; return their step, in which a row's value before is known only if its line tells it."""
     past.is_logged = True
-    told = {(row.kind, row.one, row.other): row.is_new for row in event.rows}
+    is_new_row = {(row.kind, row.one, row.other): row.is_new for row in event.rows}
     masters = {row.one for row in event.rows if row.kind == "broker_addr" and row.is_new}
 
     def is_new(entity: Entity) -> bool:
         is_master = entity.kind == "broker_addr" and entity.other == MASTER_ID
-        return bool(told.get(entity)) or (is_master and entity.one in masters)
+        return bool(is_new_row.get(entity)) or (is_master and entity.one in masters)
 
     shown = [
         Entity(row.kind, row.one, MASTER_ID if row.kind == "broker_addr" else row.other)

@@ -54,7 +54,7 @@ def assimilate(belief: Belief, event: events.AnswerObserved) -> Step:
     """
     past, question, answered = belief.past, event.question, event.answered
     if question.code == RequestCode.GET_KVLIST_BY_NAMESPACE:
-        namespace, outcome, entries = question.subject, _judged(belief, event), entries_shown(answered)
+        namespace, outcome, entries = question.subject, _outcome_of(belief, event), entries_shown(answered)
         says_nothing = outcome == Outcome.NO_EFFECT and past.knows_all("kv_config", namespace)
         if entries is None or says_nothing or past.last_effect_ms >= event.request_seq // NS_PER_MS:
             return Step(outcome)
@@ -63,10 +63,10 @@ def assimilate(belief: Belief, event: events.AnswerObserved) -> Step:
         return Step(outcome, tuple(changes), result=Evidence(marks, None))
     in_zone = question.scope is not None and belief.namesrv.profile.filters_routes_by_zone
     if question.code not in SHOWING_CODES or in_zone:
-        return Step(_judged(belief, event))
+        return Step(_outcome_of(belief, event))
     read = past.readings.get(question)
     if isinstance(read, _Read) and read.answered == answered:
-        if read.stands(belief):
+        if read.holds(belief):
             return _NOTHING_NEW
         shown: Shown | None = read.shown
     else:
@@ -93,10 +93,10 @@ class Difference(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """The last answer to a question and the rows that it shows. While this stands, an equal answer tells nothing new.
+    """The last answer to a question and the rows that it shows. While this holds, an equal answer shows nothing new.
 
-    It stands until one of `parts` of the registry changes after change `since`, anything becomes doubtful after
-    `doubt`, or the first member settles (`until_ms`). `parts` None: the answer told something, or more was compared.
+    It holds until one of `parts` of the registry changes after change `since`, anything becomes doubtful after
+    `doubt`, or the first member settles (`until_ms`). `parts` None: the answer showed something, or more was compared.
     """
 
     answered: Answer
@@ -107,13 +107,13 @@ class _Read(NamedTuple):
     doubt: int
     until_ms: float
 
-    def stands(self, belief: Belief) -> bool:
+    def holds(self, belief: Belief) -> bool:
         past = belief.past
         is_as_it_was = (self.namesrv, self.doubt) == (belief.namesrv, past.last_doubt) and past.now_ms <= self.until_ms
-        return self.parts is not None and is_as_it_was and past.versions.stand_since(self.since, self.parts)
+        return self.parts is not None and is_as_it_was and past.versions.unchanged_since(self.since, self.parts)
 
 
-def _judged(belief: Belief, event: events.AnswerObserved) -> Literal[Outcome.UNKNOWN_PAST, Outcome.NO_EFFECT]:
+def _outcome_of(belief: Belief, event: events.AnswerObserved) -> Literal[Outcome.UNKNOWN_PAST, Outcome.NO_EFFECT]:
     """Return UNKNOWN_PAST if an answer without whole rows differs and may depend on something unknown."""
     question, answered = event.question, event.answered
     expected = answer(belief.registry, question, belief.namesrv)
@@ -140,7 +140,7 @@ class _Reading:
         """Return the step with the corrections and the evidence of the answer."""
         shown = self.shown
         differences = [pair for pair in self._pairs() if pair.held != pair.shown]
-        # Amid an event it may show what is known as it was before that: then the verification judges it, if it is all that differs.
+        # Amid an event it may show what is known as it was before that: then the verification decides, if it is all that differs.
         is_amid = self.past.last_effect_ms >= self.asked_ms
         if differences and (all if is_amid else any)(map(self.is_known, differences)):
             return Step(Outcome.NO_EFFECT)
@@ -488,7 +488,7 @@ def replay(
 ) -> Iterator[Taken]:
     """Apply `timed_events` to `registry` and yield each with its step, scans in between included.
 
-    Scans run in the `span`: from where a registry that was carried over stands, until the end of what is known. Raises
+    Scans run in the `span`: from where a registry that was carried over is, until the end of what is known. Raises
     OrderError where (seq, event_id) does not increase.
     """
     position, until_seq = span
@@ -566,15 +566,15 @@ def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv, 
         taken = step(registry, event, at_ms, namesrv)
     else:
         belief = Belief(registry, registry.past, namesrv)
-        told = event.beat if isinstance(event, events.RefreshRun) else event
-        doubt_what_went_silently(belief, told, at_ms if since_ms is None else since_ms)
+        single = event.beat if isinstance(event, events.RefreshRun) else event
+        doubt_what_went_silently(belief, single, at_ms if since_ms is None else since_ms)
         if isinstance(event, events.AnswerObserved):
             taken = assimilate(belief, event)
         elif isinstance(event, events.ResponseObserved):
             taken = assimilate_response(belief, event)
         else:
             taken = step(registry, event, at_ms, namesrv)
-        taken = learn(belief, told, taken, at_ms)
+        taken = learn(belief, single, taken, at_ms)
     apply_step(registry, event, taken, at_ms, namesrv)
     return taken
 
@@ -587,9 +587,9 @@ def _pass_over(registry: Registry, event: events.RecordingGap, at_ms: int) -> St
     ended goes with the next scan, as it would have.
     """
     # Of a gap of a millisecond, which one event leaves, others may come before its end.
-    heard_ms = event.until_ms if event.until_ms > at_ms + 1 else min(event.until_ms, at_ms)
+    beat_ms = event.until_ms if event.until_ms > at_ms + 1 else min(event.until_ms, at_ms)
     for key, live in registry.broker_live_table.items():
         if registry.last_update_ms[key] + live.lease_ms >= at_ms:
-            registry.broker_live_table.refresh(key, max(heard_ms, registry.last_update_ms[key]))
+            registry.broker_live_table.refresh(key, max(beat_ms, registry.last_update_ms[key]))
     registry.past = Past(event.until_ms)
     return Step(Outcome.UNRECORDED, result=event.until_ms)

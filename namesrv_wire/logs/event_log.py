@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, cast
 
 from namesrv_core.asking.answers import refusal_of
-from namesrv_core.inference.settings import shown_text, told_text
+from namesrv_core.inference.settings import change_text, shown_text
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.tables import queue_ids_of
 from namesrv_wire.codes import EVENT_TABLES, request_name
@@ -467,7 +467,7 @@ def _complete(kind: Kind, columns: Values) -> None:
         logged(columns["properties"])
     # Of texts about the configuration the same is kept as of captures.
     if code == RequestCode.UPDATE_NAMESRV_CONFIG and columns["config_value"] is not None:
-        columns["config_value"] = told_text(columns["config_value"], again=True)
+        columns["config_value"] = change_text(columns["config_value"], again=True)
     elif code == RequestCode.GET_NAMESRV_CONFIG and columns.get("body") is not None:
         columns["body"] = shown_text(columns["body"], again=True)
     elif kind.table == "namesrv_events" and columns["kind"] == "configured" and columns["properties"] is not None:

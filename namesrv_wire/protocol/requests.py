@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from namesrv_core.asking.answers import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY, question_of, refusal_of
 from namesrv_core.asking.requests import RegisterHeader, broker_header, crc32_matches, java_boolean, register_header
-from namesrv_core.inference.settings import told_text
+from namesrv_core.inference.settings import change_text
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.profile import profile_of_version
 from namesrv_wire.codes import EVENT_TABLES, OBSERVED, request_name
@@ -128,7 +128,7 @@ def _admin_columns(frame: Frame) -> Values:
     kv = code in (100, 102)
     value = ext("value") if code == 100 else None
     if code == RequestCode.UPDATE_NAMESRV_CONFIG and frame.body:
-        value = told_text(frame.body.decode("utf-8", "replace"))
+        value = change_text(frame.body.decode("utf-8", "replace"))
     return {
         "operation": request_name(code),
         "broker_name": ext("brokerName") if code in (205, 327) else None,

@@ -134,7 +134,7 @@ def test_an_answer_that_stands_changes_no_verdict(namesrv: Namesrv, log: list[tu
         return verify(Registry(namesrv.profile), timeline, asked, namesrv, starts=starts)
 
     found = verdicts()
-    with patch.object(Versions, "stand_since", lambda *_: False):
+    with patch.object(Versions, "unchanged_since", lambda *_: False):
         assert verdicts() == found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_core.inference.settings import kept, lines_of, shown_text, told_text
+from namesrv_core.inference.settings import change_text, kept, lines_of, shown_text
 
 WHOLE = "configStorePath=/home/x/namesrv/namesrv.properties\nkvConfigPath=/k\nlistenPort=9876\nsecretKey=geheim\n"
 
@@ -41,17 +41,17 @@ def test_only_rocketmqs_own_numbers_and_switches_are_kept(name: str, value: str,
 def test_what_is_kept_is_kept_as_it_is_when_it_is_read_again() -> None:
     """From an event log that an export wrote; a name that is none, and a text that Java refuses, too."""
     answer = shown_text(WHOLE + "a=b\ngoes on\n=x\n")
-    change = told_text("a = geheim\nge\\u0068eim\\ name=1\nlistenPort=x\n")
+    change = change_text("a = geheim\nge\\u0068eim\\ name=1\nlistenPort=x\n")
     assert "geheim" not in answer + change
     assert "eim" not in change
     assert shown_text(answer, again=True) == answer
-    assert told_text(change, again=True) == change
-    assert told_text(told_text("a=\\u12"), again=True) == told_text("a=\\u12")
-    assert lines_of(told_text("a=\\u12"), changes=True) == {}
+    assert change_text(change, again=True) == change
+    assert change_text(change_text("a=\\u12"), again=True) == change_text("a=\\u12")
+    assert lines_of(change_text("a=\\u12"), changes=True) == {}
 
 
 def test_a_value_of_several_lines_is_one() -> None:
     """The server writes it as it is; what follows belongs to it."""
     assert [*lines_of(shown_text("a=1\ntwo\nb=1\n"), changes=False)] == ["a", "b"]
     assert shown_text("a=1\ntwo\n") != shown_text("a=1\nthree\n")
-    assert lines_of(told_text("a=1\\ntwo"), changes=True) == lines_of(shown_text("a=1\ntwo\n"), changes=False)
+    assert lines_of(change_text("a=1\\ntwo"), changes=True) == lines_of(shown_text("a=1\ntwo\n"), changes=False)

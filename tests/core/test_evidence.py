@@ -15,10 +15,10 @@ from namesrv_core.inference.evidence import (
     RouteAnswer,
     Vote,
     acting_master_votes,
+    count_votes,
     first_of_scans,
     scan_period_votes,
     scan_phase_votes,
-    tally,
 )
 from namesrv_core.inference.settings import Life, Statement
 from namesrv_core.machine import events
@@ -144,9 +144,9 @@ def test_votes_are_counted_by_process_until_the_first_change() -> None:
     lives = [Life(100), Life(900)]
     update = Statement(500, "u", {"x": True}, changes=True)
     votes = [Vote("x", True, seq, f"a{seq}") for seq in (50, 200, 200, 600, 950)]
-    found = tally(votes, lives, [update])
+    found = count_votes(votes, lives, [update])
     assert [(v.life_seq, v.answers, v.evidence) for v in found] == [(100, 2, ("a50", "a200")), (900, 1, ("a950",))]
-    many = tally([Vote("x", True, seq, f"a{seq}") for seq in range(101, 140)], lives)
+    many = count_votes([Vote("x", True, seq, f"a{seq}") for seq in range(101, 140)], lives)
     assert (many[0].answers, many[0].evidence) == (39, ("a101", "a102", "a103", "a104", "a105"))
 
 
@@ -181,5 +181,5 @@ def test_closes_on_no_usual_grid_say_nothing() -> None:
 def test_what_the_server_says_of_itself_ends_no_count() -> None:
     """Only a change does: votes on both sides of an answer to GET_NAMESRV_CONFIG are counted."""
     said = Statement(500, "g", {"x": True}, changes=False)
-    (found,) = tally([Vote("x", True, 200, "a"), Vote("x", True, 600, "b")], [Life(100)], [said])
+    (found,) = count_votes([Vote("x", True, 200, "a"), Vote("x", True, 600, "b")], [Life(100)], [said])
     assert (found.answers, found.evidence) == (2, ("a", "b"))

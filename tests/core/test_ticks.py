@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from namesrv_core.inference import evidence
-from namesrv_core.inference.evidence import Told
+from namesrv_core.inference.evidence import TickWindow
 from namesrv_core.inference.races import Day
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule, Timer
 from tests.core.test_decisions import MS, day, explained_by, polled, registration, topics
@@ -24,14 +24,14 @@ def gone_at(tick_ms: int, poll_ms: int = 1_000, last_beat_ms: int = 7_000) -> Da
     return day([registration(last_beat_ms, "r")], polled(answers))._replace(until_seq=until * MS)
 
 
-def told_of(one: Day) -> list[Told]:
+def windows_of(one: Day) -> list[TickWindow]:
     """Return what answers tell of the broker whose lease ended: that it stands, or that it is gone, less than a period later."""
     there, ended = topics("T", "TBW102"), (7_000 + LEASE_MS) * MS
     until = ended + PERIOD_MS * MS
     return [
-        Told(of.request_seq, until, of.seq, of.event_id)
+        TickWindow(of.request_seq, until, of.seq, of.event_id)
         if of.answered == there
-        else Told(ended, of.seq, of.seq, of.event_id)
+        else TickWindow(ended, of.seq, of.seq, of.event_id)
         for of in one.observations()
         if ended < of.request_seq and of.seq < until
     ]
@@ -40,7 +40,7 @@ def told_of(one: Day) -> list[Told]:
 def phases_of(one: Day) -> set[object]:
     timer = one.schedule.timer_at(0)
     assert timer is not None
-    return {vote.value for vote in evidence.phase_votes(told_of(one), timer)}
+    return {vote.value for vote in evidence.phase_votes(windows_of(one), timer)}
 
 
 def test_answers_tell_between_which_of_them_a_scan_ran() -> None:
@@ -64,9 +64,9 @@ def test_a_guess_that_nothing_contradicts_stays() -> None:
 def test_what_most_answers_allow_is_taken_and_the_rest_is_said() -> None:
     """Two that allow no tick but at 2 to 3 s outvote one that allows none; the one is a vote for another phase."""
     told = [
-        Told(2_000 * MS, 3_000 * MS, 1, "a"),
-        Told(12_000 * MS, 13_500 * MS, 2, "b"),
-        Told(7_000 * MS, 8_000 * MS, 3, "c"),
+        TickWindow(2_000 * MS, 3_000 * MS, 1, "a"),
+        TickWindow(12_000 * MS, 13_500 * MS, 2, "b"),
+        TickWindow(7_000 * MS, 8_000 * MS, 3, "c"),
     ]
     votes = list(evidence.phase_votes(told, GUESS))
     assert [(vote.value, vote.event_id) for vote in votes] == [(2_500_000, "a"), (2_500_000, "b"), (7_500_000, "c")]
@@ -75,13 +75,13 @@ def test_what_most_answers_allow_is_taken_and_the_rest_is_said() -> None:
 @pytest.mark.parametrize(("from_ms", "until_ms", "phase_us"), [(9_500, 10_500, 0), (8_000, 9_000, 8_500_000)])
 def test_a_stretch_may_go_over_the_end_of_a_period(from_ms: int, until_ms: int, phase_us: int) -> None:
     """Its middle is the middle of both parts."""
-    (vote,) = evidence.phase_votes([Told(from_ms * MS, until_ms * MS, 1, "a")], GUESS)
+    (vote,) = evidence.phase_votes([TickWindow(from_ms * MS, until_ms * MS, 1, "a")], GUESS)
     assert vote.value == phase_us
 
 
 def test_a_late_packet_is_corrected_as_far_as_answers_demand() -> None:
     """A phase that a close shows gives way to the latest one before it that they allow, not to the middle."""
-    told = [Told(2_000 * MS, 3_000 * MS, 1, "a"), Told(12_500 * MS, 13_500 * MS, 2, "b")]
+    told = [TickWindow(2_000 * MS, 3_000 * MS, 1, "a"), TickWindow(12_500 * MS, 13_500 * MS, 2, "b")]
     assert {vote.value for vote in evidence.phase_votes(told, GUESS)} == {2_750_000}
     shown = Timer(PERIOD_MS * MS, 23_004 * MS, is_guess=False)
     assert {vote.value for vote in evidence.phase_votes(told, shown)} == {3_000_000}

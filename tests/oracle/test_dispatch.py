@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from namesrv_core.inference.settings import lines_of, shown_text, told_text
+from namesrv_core.inference.settings import change_text, lines_of, shown_text
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_wire.protocol.frames import Frame
 from tests.examples import great
@@ -138,7 +138,7 @@ class Configured:
             self.known = {}
         elif made is not None and wire is not None and wire.get("code") == ResponseCode.SUCCESS:
             if made.code == RequestCode.UPDATE_NAMESRV_CONFIG and made.body:
-                told = lines_of(told_text(made.body.decode("utf-8", "replace")), changes=True)
+                told = lines_of(change_text(made.body.decode("utf-8", "replace")), changes=True)
                 # Passed over is what the server has not, and what is no number where it has one.
                 held = {name: value for name, value in told.items() if name in self.known}
                 taken = [n for n, value in held.items() if value[:1] != "#" or self.known[n][:1] == "#"]

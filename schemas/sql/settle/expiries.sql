@@ -1,5 +1,5 @@
 -- Closes of connections that held a lease which had already ended, and how long before.
-WITH told AS (
+WITH renewals AS (
     SELECT 0 AS seq, epoch_us(last_update_time) AS at_us, cluster_name, broker_addr, TRUE AS registers, channel_id,
         heartbeat_timeout_ms
     FROM live
@@ -19,7 +19,7 @@ WITH told AS (
             ($own_lease OR seq = 0) AND heartbeat_timeout_ms IS NOT NULL,
             greatest(least(heartbeat_timeout_ms, 1000000000000), -1000000000000), $default_ms
         ) AS lease_ms
-    FROM told
+    FROM renewals
 ), states AS (
     -- A live entry after each heartbeat: the connection that held it, and its last renewal.
     SELECT cluster, broker_addr, seq, max(at_us) OVER so_far AS beat_us,

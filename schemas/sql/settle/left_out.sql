@@ -8,7 +8,7 @@ WITH registered AS (
     SELECT * FROM registered WINDOW of_name AS (PARTITION BY broker_name ORDER BY seq)
     QUALIFY lag(digest) OVER of_name IS DISTINCT FROM digest OR lead(digest) OVER of_name IS DISTINCT FROM digest
         OR lag(broker_id) OVER of_name IS DISTINCT FROM broker_id
-), said AS (
+), listed AS (
     SELECT topic, changing.*, list_contains(digests, digest) AS has_it
     FROM changing JOIN left_out USING (broker_name) WHERE broker_id = 0 OR has_it
 ), placed AS (
@@ -16,7 +16,7 @@ WITH registered AS (
         lag(broker_addr) OVER of_topic AS had_addr, lag(broker_id) OVER of_topic AS had_id,
         max(if(has_it, last_seq, NULL)) OVER (of_topic ROWS UNBOUNDED PRECEDING) AS had_until_seq,
         min(if(has_it, seq, NULL)) OVER (of_topic ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS again_seq
-    FROM said WINDOW of_topic AS (PARTITION BY topic, broker_name ORDER BY seq)
+    FROM listed WINDOW of_topic AS (PARTITION BY topic, broker_name ORDER BY seq)
 ), left_once AS (
     SELECT topic, broker_name, broker_addr, had_id = 0 AND had_addr = broker_addr AS is_masters, had_seq, seq AS since_seq, again_seq
     FROM placed WHERE begins AND had_until_seq < seq AND NOT list_contains($static, digest)

@@ -5,7 +5,7 @@ WITH held AS (
     UNION ALL
     SELECT 0 FROM kept WHERE namespace = $namespace
 )
-SELECT min(told.seq) AS seq, arg_min(event_id, told.seq) AS event_id
-FROM told ASOF JOIN held ON epoch_us(event_time) * 1000 >= held.seq
-WHERE NOT EXISTS (FROM life WHERE kind = 'namesrv_started' AND life.seq BETWEEN held.seq AND told.seq)
+SELECT min(responses.seq) AS seq, arg_min(event_id, responses.seq) AS event_id
+FROM responses ASOF JOIN held ON epoch_us(event_time) * 1000 >= held.seq
+WHERE NOT EXISTS (FROM life WHERE kind = 'namesrv_started' AND life.seq BETWEEN held.seq AND responses.seq)
 GROUP BY epoch_us(event_time) // 1_000_000

@@ -2,7 +2,7 @@
 WITH waiting AS (
     SELECT * FROM beats WHERE seq - arrival_seq >= $stall_ns
 ), answered AS (
-    SELECT arrival_seq, seq FROM told UNION ALL SELECT request_seq, seq FROM observed
+    SELECT arrival_seq, seq FROM requests UNION ALL SELECT request_seq, seq FROM observed
 ), long AS (
     SELECT * FROM answered WHERE seq - arrival_seq >= $stall_ns
 ), sent AS (

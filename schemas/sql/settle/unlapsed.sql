@@ -1,4 +1,4 @@
--- Answers that no longer show a broker, although its leases did not lapse since an answer showed it: it was heard within each lease.
+-- Answers that no longer show a broker, although its leases did not lapse since an answer showed it: it sent something within each lease.
 WITH beats AS (
     SELECT epoch_us(effect_time) AS at_us, broker_addr, heartbeat_timeout_ms FROM registrations WHERE refusal IS NULL
     UNION ALL SELECT epoch_us(effect_time), broker_addr, NULL FROM heartbeats WHERE coalesce(response_code, 0) = 0
