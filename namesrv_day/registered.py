@@ -38,7 +38,7 @@ from schemas.times import US_PER_DAY, day_start, day_start_us
 
 _STRING = pa.string()
 _BROKER = [("broker_name", _STRING), ("broker_addr", _STRING)]
-_EVENT = [("told_time", TIMESTAMP), ("event_id", _STRING)]
+_EVENT = [("seen_time", TIMESTAMP), ("event_id", _STRING)]
 _ENDED = [("until", TIMESTAMP), ("ended_by", _STRING)]
 _TOPICS = [(name, list_of(_STRING)) for name in ("changed", "skipped")]
 SAME_VERSION = pa.schema([*_BROKER, *_EVENT, ("version", _STRING), ("is_new_version", pa.bool_()), *_TOPICS])
@@ -51,7 +51,7 @@ REFUSED = pa.schema([*_BROKER, *_EVENT, ("reason", _STRING), *_VERSIONS])
 """A refused registration, with its reason, and the releases of the broker and the name server."""
 TAKEN = pa.schema([*_BROKER, *_EVENT])
 """An accepted registration of a broker with refused ones: the first of the day, and the first after refused ones."""
-_WIPED = (("told_time", TIMESTAMP), ("told_by", _STRING), ("decided_time", TIMESTAMP), ("removed_time", TIMESTAMP))
+_WIPED = (("seen_time", TIMESTAMP), ("seen_by", _STRING), ("decided_time", TIMESTAMP), ("removed_time", TIMESTAMP))
 WIPED = pa.schema([*_BROKER, *_WIPED, ("removed_by", _STRING)])
 """The last registration that came between the arrival of a broker's removal and its effect."""
 ASKED = pa.schema(
@@ -59,7 +59,7 @@ ASKED = pa.schema(
 )
 """The first and the last route question of an hour, and their answers; empty if a broker was live all day."""
 TOO_LONG = pa.schema(
-    [*_BROKER, ("told_time", TIMESTAMP), ("channel_id", _STRING), ("bytes", pa.int64()), ("quarantine_id", _STRING)]
+    [*_BROKER, ("seen_time", TIMESTAMP), ("channel_id", _STRING), ("bytes", pa.int64()), ("quarantine_id", _STRING)]
 )
 """A registration whose frame exceeds the maximum length; broker fields that its header does not show are NULL."""
 UNMAPPED = pa.schema(
@@ -164,7 +164,7 @@ def _lone(today: Frames, recorded: Recorded, day: dt.date) -> pa.Table:
     )
     parts = [
         rows.select(columns)
-        .rename_columns([*columns[:2], "told_time", "event_id"])
+        .rename_columns([*columns[:2], "seen_time", "event_id"])
         .append_column("is_refused", pa.repeat(is_refused, rows.num_rows))
         for rows, is_refused in ((refused, True), (found, False))
     ]
@@ -272,7 +272,7 @@ WHERE h.kind = 'registrations' AND h.broker_id = 0 AND h.refusal IS NULL AND h.t
 GROUP BY ALL
 """
 _REFUSED = """
-SELECT broker_name, broker_addr, effect_time AS told_time, event_id, detail AS reason, broker_version, (
+SELECT broker_name, broker_addr, effect_time AS seen_time, event_id, detail AS reason, broker_version, (
     SELECT max_by(value, from_seq) FROM settings AS s WHERE setting = 'version' AND from_seq <= refused.seq AND source <> 'default'
 ) AS namesrv_version
 FROM refused LEFT JOIN requests USING (event_id)
@@ -284,7 +284,7 @@ WITH outcome_of AS (
     SELECT requests.*, refusal IS NULL AND coalesce(outcome, 'refreshed') IN ('applied', 'refreshed') AS is_taken
     FROM requests LEFT JOIN (SELECT event_id, outcome FROM outcomes) AS o USING (event_id)
 )
-SELECT broker_name, broker_addr, effect_time AS told_time, event_id FROM outcome_of
+SELECT broker_name, broker_addr, effect_time AS seen_time, event_id FROM outcome_of
 QUALIFY is_taken AND NOT coalesce(lag(is_taken) OVER (PARTITION BY broker_name, broker_addr ORDER BY seq), FALSE)
 """
 
@@ -302,7 +302,7 @@ def _unmapped(today: Frames, recorded: Recorded) -> pa.Table:
 
 _TABLES_OF_MASTERS = """
 SELECT broker_name, broker_addr, topic_config_digest AS digest, version_timestamp, version_counter,
-    first_seq AS seq, first_us AS told_us
+    first_seq AS seq, first_us AS seen_us
 FROM hours
 WHERE kind = 'registrations' AND refusal IS NULL AND broker_id = 0 AND topic_config_digest IS NOT NULL
     AND broker_name IN (SELECT bname FROM topic_queue_mapping_history)
@@ -317,7 +317,7 @@ def _too_long(recorded: Recorded) -> pa.Table:
         number = int(code[1]) if code else int.from_bytes(data[_AFTER_LENGTHS : _AFTER_LENGTHS + 2], "big")
         if number == RequestCode.REGISTER_BROKER:
             broker = {"broker_name": _field(data, b"brokerName"), "broker_addr": _field(data, b"brokerAddr")}
-            shown = {"told_time": piece["event_time"], "bytes": int.from_bytes(data[:4], "big")}
+            shown = {"seen_time": piece["event_time"], "bytes": int.from_bytes(data[:4], "big")}
             rows.append({**piece, **broker, **shown})
     return pa.Table.from_pylist(rows, TOO_LONG)
 

@@ -9,7 +9,7 @@ if (toggle) {
   });
 }
 for (const figure of document.querySelectorAll("figure")) {
-  const said = figure.querySelector("output");
+  const output = figure.querySelector("output");
   for (const chart of figure.querySelectorAll(".chart")) {
     const marks = [...chart.querySelectorAll(".marks [aria-label]")];
     let at = -1;
@@ -18,7 +18,7 @@ for (const figure of document.querySelectorAll("figure")) {
       if (at >= 0) marks[at].classList.remove("chosen");
       at = (number + marks.length) % marks.length;
       marks[at].classList.add("chosen");
-      said.textContent = marks[at].getAttribute("aria-label");
+      output.textContent = marks[at].getAttribute("aria-label");
     };
     chart.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
@@ -60,10 +60,10 @@ if (packets) {
   document.addEventListener("click", (event) => {
     const id = event.target.closest("[data-event]")?.dataset.event;
     if (id === undefined) return;
-    const said = Object.hasOwn(packets.events, id) ? packets.events[id] : [];
+    const fields = Object.hasOwn(packets.events, id) ? packets.events[id] : [];
     packet.querySelector("h2").textContent = id;
-    packet.querySelector(".soft").hidden = said.length > 0;
-    packet.querySelector("dl").replaceChildren(...said.map((place, at) => {
+    packet.querySelector(".soft").hidden = fields.length > 0;
+    packet.querySelector("dl").replaceChildren(...fields.map((place, at) => {
       const part = document.createElement(at % 2 ? "dd" : "dt");
       part.textContent = packets.texts[place];
       return part;
@@ -83,10 +83,10 @@ const states = kept ? JSON.parse(kept.textContent) : null;
 // The rows of the tables at an instant, in microseconds, as positions in `states.rows`: intervals are half open.
 function statesAt(at) {
   const covered = new Map(states.covered.filter(([, from, to]) => (from ?? -Infinity) <= at && at < (to ?? Infinity))
-    .map(([name, , , isCovered, said]) => [name, [isCovered, states.texts[said]]]));
+    .map(([name, , , isCovered, text]) => [name, [isCovered, states.texts[text]]]));
   const rows = states.rows.flatMap(([name, , , , , from, to], place) =>
     covered.get(name)?.[0] && from <= at && at < (to ?? Infinity) ? [place] : []);
-  return { rows, said: [...covered].map(([name, [, text]]) => `${states.texts[name]}: ${text}`) };
+  return { rows, texts: [...covered].map(([name, [, text]]) => `${states.texts[name]}: ${text}`) };
 }
 if (states) {
   const one = (name) => document.querySelector(`#${name}`), MOST = 250;
@@ -114,7 +114,7 @@ if (states) {
       return (table === "all" || cells[1] === table) && cells.join(" ").toLowerCase().includes(wanted);
     });
     one("states-said").textContent = `${compares ? `${shown.length} rows differ: − then, + now.` : `${shown.length} rows.`} ${
-      shown.length > MOST ? `The first ${MOST} are shown. ` : ""}${found.said.join("; ")}`;
+      shown.length > MOST ? `The first ${MOST} are shown. ` : ""}${found.texts.join("; ")}`;
     const names = ["Name server", "Table", "Key", "Value", "Opened by"];
     one("states-rows").tBodies[0].replaceChildren(...shown.slice(0, MOST).map(([row, kind]) => {
       const line = document.createElement("tr");

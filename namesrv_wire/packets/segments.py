@@ -147,7 +147,7 @@ class Fragments:
 LINUX_SLL, LINUX_SLL2 = 113, 276
 DEFAULT_VXLAN_PORTS: Final = frozenset({4789, 8472})
 """Source: RFC 7348; Linux's own, which container networks use."""
-_PORTS_TOLD: Final = 3
+_PORTS_SHOWN: Final = 3
 
 
 class Kind(IntEnum):
@@ -190,7 +190,7 @@ class Kind(IntEnum):
     NO_TIME = -8
     WAITS = -9
     """A fragment: its packet goes on with the last one of them."""
-    NOT_TOLD = -10
+    UNCONFIGURED = -10
     """UDP to a port that is not configured as VXLAN's, though it looks like that, and holds TCP."""
     PPP_PROTOCOL = -11
     NEXT = -12
@@ -315,8 +315,8 @@ def described(left_out: Mapping[LeftOut, int]) -> str:
         ports.setdefault(one.what, Counter())[one.port] += count
     parts = []
     for what, counts in sorted(ports.items(), key=lambda each: (-each[1].total(), each[0])):
-        most = [f"{count:,} of port {port}" for port, count in counts.most_common(_PORTS_TOLD + 1) if port]
-        of_ports = f", of which {', '.join(most[:_PORTS_TOLD])}" if most else ""
+        most = [f"{count:,} of port {port}" for port, count in counts.most_common(_PORTS_SHOWN + 1) if port]
+        of_ports = f", of which {', '.join(most[:_PORTS_SHOWN])}" if most else ""
         parts.append(f"{counts.total():,} in {what}{of_ports}")
     return "; ".join(parts)
 
@@ -639,7 +639,7 @@ class Peeled:
         at = self.at[which][is_hidden]
         number[is_hidden] = np.minimum(self.two(at), self.two(at + 2))
         number[is_other] = suspect[is_other]
-        kind = np.where(is_hidden, int(Kind.NOT_TOLD), np.where(is_other, int(Kind.UDP_PORT), kind))
+        kind = np.where(is_hidden, int(Kind.UNCONFIGURED), np.where(is_other, int(Kind.UDP_PORT), kind))
         codes, counts = np.unique(-kind << 48 | number << 24 | outer << 16 | suspect, return_counts=True)
         found: dict[LeftOut, int] = {}
         for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
@@ -650,7 +650,7 @@ class Peeled:
 
 def _named(kind: int, number: int, outer: int, suspect: int) -> LeftOut:
     """Return what a packet is, by what ended the way to its TCP segment."""
-    if kind == Kind.NOT_TOLD:
+    if kind == Kind.UNCONFIGURED:
         return LeftOut(f"VXLAN to UDP port {suspect} (not in vxlan_ports)", number, may_hide=True)
     within = f" in {_TUNNELS[Kind(outer)]}" if outer and not suspect else ""
     if kind == Kind.UDP_PORT:

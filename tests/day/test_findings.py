@@ -100,13 +100,13 @@ def fact(kind: str, offset: int, at: Event) -> Row:
 
 def too_long(name: str | None, addr: str | None, channel: str, at: dt.datetime) -> Row:
     """Return a registration that no name server takes, of a piece of quarantine."""
-    piece = {"channel_id": channel, "bytes": 16_777_397, "told_time": at, "quarantine_id": f"piece {at:%H:%M}"}
+    piece = {"channel_id": channel, "bytes": 16_777_397, "seen_time": at, "quarantine_id": f"piece {at:%H:%M}"}
     return {"broker_addr": addr, "broker_name": name, **piece}
 
 
 def said(topic: str, what: str, at: Event) -> Row:
     """Return what a broker's registration says of a static topic."""
-    told = {"told_time": at[1], "event_id": at[0], "kind": what, "seq": seq(at[1])}
+    told = {"seen_time": at[1], "event_id": at[0], "kind": what, "seq": seq(at[1])}
     return {"broker_name": "a", "broker_addr": ADDR, "topic": topic, **told}
 
 
@@ -317,7 +317,7 @@ def test_a_broker_that_is_lost_every_few_seconds_is_found() -> None:
             live(ADDR, *life, broker_name="a", ha_server_addr="10.0.0.1:10912") for life in lives
         ],
         gold.TOPIC_QUEUE_HISTORY: [queues("T", "a", *life) for life in lives],
-        "lone": [{"broker_name": "a", "broker_addr": ADDR, "told_time": at, "event_id": of} for (of, at), _ in lives],
+        "lone": [{"broker_name": "a", "broker_addr": ADDR, "seen_time": at, "event_id": of} for (of, at), _ in lives],
     }
     codes = found_in(rows)["code"].to_pylist()
     assert codes.count("BROKER_FLAPPING") == 1

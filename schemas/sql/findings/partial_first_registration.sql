@@ -76,7 +76,7 @@ stayed AS (
     SELECT l.*, {'until': e.valid_to, 'by': e.closed_by} AS gone
     FROM lone AS l
     ANTI JOIN fewer AS f ON f.event_id = l.event_id
-    ASOF LEFT JOIN ends AS e ON e.broker_name = l.broker_name AND e.valid_to > l.told_time
+    ASOF LEFT JOIN ends AS e ON e.broker_name = l.broker_name AND e.valid_to > l.seen_time
 ),
 
 -- when topics of a broker name first came on the day, or its group first ended
@@ -94,24 +94,24 @@ partial AS (
         ) AS complete
     FROM stayed AS l
     LEFT JOIN firsts AS f ON f.broker_name = l.broker_name
-    ASOF LEFT JOIN comings AS q ON q.broker_name = l.broker_name AND q.valid_from > l.told_time
+    ASOF LEFT JOIN comings AS q ON q.broker_name = l.broker_name AND q.valid_from > l.seen_time
 )
 
 SELECT
-    'warning' AS severity, concat_ws(' ', broker_name, broker_addr) AS subject, min(told_time) AS from_time,
+    'warning' AS severity, concat_ws(' ', broker_name, broker_addr) AS subject, min(seen_time) AS from_time,
     coalesce(complete.until, gone.until) AS to_time,
     if(bool_or(is_refused), count(*) || ' registrations with a single topic were refused', 'registered with a single topic')
         || coalesce(
-            '; its other topics came ' || (epoch_us(complete.until) - epoch_us(min(told_time))) // 1000 || ' ms later', ''
+            '; its other topics came ' || (epoch_us(complete.until) - epoch_us(min(seen_time))) // 1000 || ' ms later', ''
         ) AS detail,
-    list(event_id ORDER BY told_time)[1:19] || [coalesce(complete.by, gone.by)] AS evidence,
+    list(event_id ORDER BY seen_time)[1:19] || [coalesce(complete.by, gone.by)] AS evidence,
     [broker_name] AS broker_names,
     CAST([] AS VARCHAR[]) AS topic_names
 FROM partial
 -- new registrations of a broker with an open finding belong to that finding, until it ends
 ANTI JOIN open_findings AS s
     ON s.subject = concat_ws(' ', partial.broker_name, partial.broker_addr) AND len(s.topic_names) = 0
-    AND coalesce(partial.told_time <= partial.first_time, TRUE)
+    AND coalesce(partial.seen_time <= partial.first_time, TRUE)
 GROUP BY broker_name, broker_addr, complete, gone
 UNION ALL
 SELECT

@@ -4,9 +4,9 @@
 SELECT
     'critical' AS severity, concat_ws(' ', w.broker_name, w.broker_addr) AS subject, removed_time AS from_time,
     l.valid_from AS to_time,
-    'registered ' || (epoch_us(told_time) - epoch_us(decided_time)) // 1000 || ' ms after that had arrived which removed it '
-        || (epoch_us(removed_time) - epoch_us(told_time)) // 1000 || ' ms later' AS detail,
-    [removed_by, told_by] AS evidence, [w.broker_name] AS broker_names
+    'registered ' || (epoch_us(seen_time) - epoch_us(decided_time)) // 1000 || ' ms after that had arrived which removed it '
+        || (epoch_us(removed_time) - epoch_us(seen_time)) // 1000 || ' ms later' AS detail,
+    [removed_by, seen_by] AS evidence, [w.broker_name] AS broker_names
 FROM wiped AS w
 ASOF LEFT JOIN broker_live_history AS l ON l.broker_addr = w.broker_addr AND l.valid_from >= removed_time
 UNION ALL

@@ -5,12 +5,12 @@
 -- remedy: Restart the name servers one by one: until then clients that ask for the route get the old mapping
 WITH plain AS (
     SELECT
-        m.topic, u.broker_name, greatest(u.told_time, m.valid_from) AS since, u.event_id, m.total_queues, m.epoch,
+        m.topic, u.broker_name, greatest(u.seen_time, m.valid_from) AS since, u.event_id, m.total_queues, m.epoch,
         least(u.until_time, m.valid_to) AS until,
         if(m.valid_to IS NULL OR u.until_time <= m.valid_to, u.until_by, m.closed_by) AS until_by
     FROM unmapped AS u
     JOIN topic_queue_mapping_history AS m
-        ON m.topic = u.topic AND m.bname = u.broker_name AND (m.valid_to IS NULL OR m.valid_to > u.told_time)
+        ON m.topic = u.topic AND m.bname = u.broker_name AND (m.valid_to IS NULL OR m.valid_to > u.seen_time)
         AND m.opened_at.seq < u.seq AND (u.until_time IS NULL OR m.valid_from < u.until_time)
     WHERE u.kind = 'plain'
 ),
@@ -47,7 +47,7 @@ stood AS (
         e.until_by
     FROM open_findings AS s
     LEFT JOIN (
-        SELECT concat_ws('@', topic, broker_name) AS subject, min(told_time) AS until_time, arg_min(event_id, told_time) AS until_by
+        SELECT concat_ws('@', topic, broker_name) AS subject, min(seen_time) AS until_time, arg_min(event_id, seen_time) AS until_by
         FROM unmapped
         WHERE kind <> 'plain'
         GROUP BY topic, broker_name

@@ -5,10 +5,10 @@
 -- remedy: If the maintenance is over, run addWritePerm or restart the broker
 WITH wiped AS (
     SELECT
-        q.broker_name, q.topic, q.valid_from, q.opened_by, least(q.valid_to, r.told_time) AS until,
-        if(r.told_time < q.valid_to OR q.valid_to IS NULL, r.event_id, q.closed_by) AS ended_by
+        q.broker_name, q.topic, q.valid_from, q.opened_by, least(q.valid_to, r.seen_time) AS until,
+        if(r.seen_time < q.valid_to OR q.valid_to IS NULL, r.event_id, q.closed_by) AS ended_by
     FROM topic_queue_history AS q
-    LEFT JOIN read_only AS r ON r.broker_name = q.broker_name AND r.topic = q.topic AND r.told_time >= q.valid_from
+    LEFT JOIN read_only AS r ON r.broker_name = q.broker_name AND r.topic = q.topic AND r.seen_time >= q.valid_from
     WHERE q.perm & 2 = 0
         AND q.opened_by IN (
             SELECT event_id FROM event_outcomes WHERE operation = 'wipe_write_perm' UNION SELECT evidence[1] FROM open_findings

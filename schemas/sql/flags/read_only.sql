@@ -5,7 +5,7 @@ WITH listed AS (
 )
 
 SELECT
-    l.broker_name, l.topic, arg_min(r.effect_time, r.seq) AS told_time, arg_min(r.event_id, r.seq) AS event_id
+    l.broker_name, l.topic, arg_min(r.effect_time, r.seq) AS seen_time, arg_min(r.event_id, r.seq) AS event_id
 FROM lost AS l
 JOIN registered AS s ON s.broker_name = l.broker_name AND s.valid_from = l.valid_from
 JOIN listed AS c ON c.digest = s.digest AND c.config.topic = l.topic AND c.config.perm & 2 = 0

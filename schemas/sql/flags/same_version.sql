@@ -48,7 +48,7 @@ skipped AS (
 )
 
 SELECT
-    s.broker_name, s.broker_addr, make_timestamptz(s.told_us) AS told_time, r.event_id,
+    s.broker_name, s.broker_addr, make_timestamptz(s.seen_us) AS seen_time, r.event_id,
     concat_ws('/', s.version_state, s.version_timestamp, coalesce(CAST(s.version_counter AS VARCHAR), 'null')) AS version,
     s.is_new_version,
     coalesce(c.changed, []) AS changed, coalesce(k.skipped, []) AS skipped

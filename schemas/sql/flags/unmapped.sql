@@ -14,7 +14,7 @@ static AS (
 
 kinds AS (
     SELECT
-        s.broker_name, s.broker_addr, m.topic, s.seq, s.told_us, s.version_timestamp, s.version_counter,
+        s.broker_name, s.broker_addr, m.topic, s.seq, s.seen_us, s.version_timestamp, s.version_counter,
         CASE WHEN t.topic IS NOT NULL THEN 'static' WHEN l.topic IS NOT NULL THEN 'plain' ELSE 'missing' END AS kind
     FROM registered AS s
     JOIN mapped AS m ON m.broker_name = s.broker_name
@@ -36,8 +36,8 @@ turns AS (
 )
 
 SELECT
-    t.broker_name, t.broker_addr, t.topic, make_timestamptz(t.told_us) AS told_time, t.seq, g.event_id, t.kind,
-    make_timestamptz(lead(t.told_us) OVER later) AS until_time, lead(g.event_id) OVER later AS until_by
+    t.broker_name, t.broker_addr, t.topic, make_timestamptz(t.seen_us) AS seen_time, t.seq, g.event_id, t.kind,
+    make_timestamptz(lead(t.seen_us) OVER later) AS until_time, lead(g.event_id) OVER later AS until_by
 FROM turns AS t
 JOIN single AS g ON g.seq = t.seq
 WINDOW later AS (PARTITION BY t.broker_addr, t.topic ORDER BY t.seq)

@@ -4,7 +4,7 @@
 WITH registered AS (
     SELECT
         broker_name, broker_addr, broker_id, version_state, version_timestamp, version_counter, topic_config_digest AS digest,
-        min(first_seq) AS seq, min(first_us) AS told_us
+        min(first_seq) AS seq, min(first_us) AS seen_us
     FROM hours
     WHERE kind = 'registrations' AND refusal IS NULL AND topic_config_digest IS NOT NULL AND version_timestamp IS NOT NULL
     GROUP BY ALL
@@ -35,7 +35,7 @@ numbered AS (
 ),
 
 news AS (
-    SELECT *, place > 1 AND (is_new_version OR told_us > epoch_us($start) + 120000000) AS is_news FROM numbered WHERE tables > 1
+    SELECT *, place > 1 AND (is_new_version OR seen_us > epoch_us($start) + 120000000) AS is_news FROM numbered WHERE tables > 1
 )
 
 SELECT * FROM news

@@ -25,15 +25,15 @@
 -- column known BOOLEAN: FALSE: the name server is not known in full at t, so the row is only believed, and there may have been another route
 -- columns: coverage
 SELECT
-    x.namesrv_id, x.said.state, x.said.changed_time, x.said.change, x.said.caused_by, x.became.operation, x.became.outcome,
+    x.namesrv_id, x.answer.state, x.answer.changed_time, x.answer.change, x.answer.caused_by, x.became.operation, x.became.outcome,
     coalesce(x.became.cluster_name, x.sent.cluster_name), coalesce(x.became.broker_name, x.sent.broker_name),
     coalesce(x.became.broker_addr, x.sent.broker_addr), coalesce(x.became.channel_id, x.sent.channel_id),
     coalesce(x.became.detail, x.sent.detail), x.sent.source_file, x.sent.source_offset, x.sent.ingest_run,
-    IF(x.said.has_before, x.said.routes[0], NULL), IF(x.said.has_route, x.said.routes[1], NULL),
-    x.said.next_time, x.said.next_change, x.said.next_caused_by, x.next_operation, x.said.known, x.said.coverage
+    IF(x.answer.has_before, x.answer.routes[0], NULL), IF(x.answer.has_route, x.answer.routes[1], NULL),
+    x.answer.next_time, x.answer.next_change, x.answer.next_caused_by, x.next_operation, x.answer.known, x.answer.coverage
 FROM (
 SELECT
-    w.namesrv_id, any_value(w.said) AS said, max(u.became) FILTER (WHERE w.k.is_last) AS became,
+    w.namesrv_id, any_value(w.answer) AS answer, max(u.became) FILTER (WHERE w.k.is_last) AS became,
     max(u.sent) FILTER (WHERE w.k.is_last) AS sent, max(u.became.operation) FILTER (WHERE NOT w.k.is_last) AS next_operation
 FROM (
     SELECT
@@ -53,7 +53,7 @@ FROM (
             transform(array(n.parts_before, n.parts), p -> {route_text(p)}) AS routes,
             n.next.effect_time AS next_time, n.next.change AS next_change, n.next.caused_by AS next_caused_by,
             n.known AS known, n.coverage AS coverage
-        ) AS said,
+        ) AS answer,
         explode(array(
             struct(TRUE AS is_last, n.last.day AS day, n.last.caused_by AS event_id),
             struct(FALSE AS is_last, n.next.day AS day, n.next.caused_by AS event_id),

@@ -6,7 +6,7 @@
 -- column not_before: Last earlier answer that would show the row: it was not there yet (began), or still there (ended); NULL: no such answer
 -- column shown_time: When an answer showed the change: valid_from of a row that began, valid_to of a row that ended
 -- column event_id: event_id of that answer
-WITH rows_told AS (
+WITH shown_rows AS (
     SELECT
         namesrv_id, 'topicQueueTable' AS table_name, concat_ws(' ', topic, broker_name) AS row_key, topic,
         concat('topic ', topic) AS asked_for, valid_from, opened_by, valid_to, closed_by
@@ -31,10 +31,10 @@ WITH rows_told AS (
     FROM (
         SELECT
             namesrv_id, table_name, row_key, topic, asked_for, 'began' AS change, valid_from AS shown_time, opened_by AS event_id
-        FROM rows_told
+        FROM shown_rows
         UNION ALL
         SELECT namesrv_id, table_name, row_key, topic, asked_for, 'ended', valid_to, closed_by
-        FROM rows_told
+        FROM shown_rows
         WHERE valid_to IS NOT NULL
     ) AS e
     JOIN event_outcomes AS o

@@ -19,7 +19,7 @@
 -- column remedy: What to do
 -- column runbook: Page and section of the documentation that describe the code
 -- column findings: Number of findings in this incident
-WITH told AS (
+WITH weighted AS (
     SELECT
         f.*, c.is_static, c.remedy,
         CASE f.severity WHEN 'critical' THEN 3 WHEN 'warning' THEN 2 ELSE 1 END AS weight,
@@ -33,7 +33,7 @@ WITH told AS (
         t.*, sum(t.begins) OVER (
             PARTITION BY t.code, t.subject ORDER BY t.from_time, t.namesrv_id ROWS UNBOUNDED PRECEDING
         ) AS number
-    FROM told AS t
+    FROM weighted AS t
 ), begun AS (
     SELECT
         n.*, min(n.event) OVER (PARTITION BY n.code, n.subject, n.number) AS wave

@@ -7,15 +7,15 @@
 -- column name_servers: Number of name servers, without those known only from a log
 -- column opened_by: event_id that began it: the first name server got the route, or the first one lost it
 -- column closed_by: event_id that ended it
-WITH told AS (
+WITH recorded AS (
     -- a log mostly does not show the queue data of a topic's second broker: a row missing there is no disagreement
     SELECT h.namesrv_id, h.topic, h.broker_name, h.valid_from, h.valid_to, h.opened_by, h.closed_by
     FROM topic_queue_history AS h
     LEFT ANTI JOIN namesrv_events AS l ON l.namesrv_id = h.namesrv_id AND l.kind = 'logged'
 ), moves AS (
-    SELECT topic, broker_name, valid_from AS at, opened_by AS event_id, 1 AS step FROM told
+    SELECT topic, broker_name, valid_from AS at, opened_by AS event_id, 1 AS step FROM recorded
     UNION ALL
-    SELECT topic, broker_name, valid_to, closed_by, -1 FROM told WHERE valid_to IS NOT NULL
+    SELECT topic, broker_name, valid_to, closed_by, -1 FROM recorded WHERE valid_to IS NOT NULL
 ), steps AS (
     -- a row that only continues with other queues is no step
     SELECT topic, broker_name, at, min(event_id) AS event_id, sum(step) AS step
@@ -38,7 +38,7 @@ CROSS JOIN (
     FROM coverage AS c
     LEFT ANTI JOIN namesrv_events AS l ON l.namesrv_id = c.namesrv_id AND l.kind = 'logged'
 ) AS n
-JOIN told AS h
+JOIN recorded AS h
     ON h.topic <=> d.topic AND h.broker_name <=> d.broker_name
     AND h.valid_from <= d.from_time AND (h.valid_to IS NULL OR h.valid_to > d.from_time)
 WHERE d.known > 0 AND d.known < n.name_servers

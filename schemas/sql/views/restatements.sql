@@ -35,7 +35,7 @@ WITH published AS (
         CAST(coalesce(split_part(old, '-', 1), '0') AS BIGINT) AS rows_before,
         CAST(coalesce(split_part(new, '-', 1), '0') AS BIGINT) AS rows_after
     FROM compared WHERE coalesce(old, '') <> coalesce(new, '')
-), told AS (
+), fresh AS (
     SELECT number, day, namesrv_id, sum(rows_after - rows_before) AS new_events, min(rows_after - rows_before) >= 0 AS goes_on
     FROM differing WHERE NOT is_made GROUP BY number, day, namesrv_id
 ), known AS (
@@ -53,7 +53,7 @@ FROM differing AS d
 JOIN published AS p ON p.number = d.number
 JOIN published AS q ON q.number = d.before
 JOIN known AS k ON k.number = d.number
-LEFT JOIN told AS t ON t.number = d.number AND t.day = d.day AND t.namesrv_id = d.namesrv_id
+LEFT JOIN fresh AS t ON t.number = d.number AND t.day = d.day AND t.namesrv_id = d.namesrv_id
 WHERE
     d.is_made AND (
         d.day <> k.last_day OR array_contains(p.late_namesrvs, d.namesrv_id) OR p.config_sha256 <> q.config_sha256 OR p.code_version <> q.code_version

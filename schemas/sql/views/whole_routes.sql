@@ -9,17 +9,17 @@
 -- column route_before: Route before as JSON, lists sorted by broker name; NULL if there was none
 -- column route_after: Route after as JSON; NULL if there is none
 -- columns: day
-WITH told AS (
-    SELECT namesrv_id, topic, seq, p.part, p.name, struct(p.text AS text) AS said
+WITH changes AS (
+    SELECT namesrv_id, topic, seq, p.part, p.name, struct(p.text AS text) AS content
     FROM (SELECT namesrv_id, topic, seq, explode(parts) AS p FROM route_changes)
 ), states AS (
     -- for each change, the last known text of every part that the topic ever had
     SELECT
         c.namesrv_id, c.topic, c.seq, k.part, coalesce(k.name, '') AS name,
-        last_value(t.said) IGNORE NULLS OVER (PARTITION BY c.namesrv_id, c.topic, k.part, k.name ORDER BY c.seq).text AS text
+        last_value(t.content) IGNORE NULLS OVER (PARTITION BY c.namesrv_id, c.topic, k.part, k.name ORDER BY c.seq).text AS text
     FROM route_changes AS c
-    JOIN (SELECT DISTINCT namesrv_id, topic, part, name FROM told) AS k ON k.namesrv_id = c.namesrv_id AND k.topic = c.topic
-    LEFT JOIN told AS t
+    JOIN (SELECT DISTINCT namesrv_id, topic, part, name FROM changes) AS k ON k.namesrv_id = c.namesrv_id AND k.topic = c.topic
+    LEFT JOIN changes AS t
         ON t.namesrv_id = c.namesrv_id AND t.topic = c.topic AND t.seq = c.seq AND t.part = k.part AND t.name <=> k.name
 ), routes AS (
     SELECT c.namesrv_id, c.topic, c.seq, c.effect_time, c.caused_by, c.change, c.day, c.groups_after, r.parts

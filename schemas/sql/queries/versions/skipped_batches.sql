@@ -10,10 +10,10 @@ WITH skipped AS (
     SELECT r.*, coalesce(o.outcome, 'refreshed') AS outcome
     FROM (
         SELECT
-            x.*, lag(x.data_version) OVER told AS version_before, lag(x.topic_config_digest) OVER told AS digest_before
+            x.*, lag(x.data_version) OVER of_broker AS version_before, lag(x.topic_config_digest) OVER of_broker AS digest_before
         FROM registrations AS x
         WHERE x.refusal IS NULL
-        WINDOW told AS (PARTITION BY x.namesrv_id, x.broker_name, x.broker_addr ORDER BY x.seq)
+        WINDOW of_broker AS (PARTITION BY x.namesrv_id, x.broker_name, x.broker_addr ORDER BY x.seq)
     ) AS r
     LEFT JOIN event_outcomes AS o ON o.namesrv_id = r.namesrv_id AND o.day = r.day AND o.event_id = r.event_id
     -- a name server never takes topics over from slaves
@@ -23,14 +23,14 @@ WITH skipped AS (
 )
 SELECT
     s.namesrv_id, s.broker_name, s.broker_addr, s.effect_time, s.topic_count AS topics, count(*) AS skipped,
-    array_join(slice(array_sort(collect_list(t.told.topic)), 1, 5), ', ') AS names, s.outcome, s.event_id, s.source_file,
+    array_join(slice(array_sort(collect_list(t.config.topic)), 1, 5), ', ') AS names, s.outcome, s.event_id, s.source_file,
     s.source_offset
 FROM skipped AS s
-JOIN (SELECT topic_config_digest, explode(topics) AS told FROM topic_configs) AS t
+JOIN (SELECT topic_config_digest, explode(topics) AS config FROM topic_configs) AS t
     ON t.topic_config_digest = s.topic_config_digest
 LEFT ANTI JOIN topic_queue_history AS h
-    ON h.namesrv_id = s.namesrv_id AND h.broker_name = s.broker_name AND h.topic = t.told.topic
-    AND h.read_queue_nums = t.told.read_queue_nums AND h.write_queue_nums = t.told.write_queue_nums
+    ON h.namesrv_id = s.namesrv_id AND h.broker_name = s.broker_name AND h.topic = t.config.topic
+    AND h.read_queue_nums = t.config.read_queue_nums AND h.write_queue_nums = t.config.write_queue_nums
     AND h.valid_from <= s.effect_time AND (h.valid_to IS NULL OR h.valid_to > s.effect_time)
 GROUP BY ALL
 ORDER BY s.effect_time, s.namesrv_id, s.broker_addr

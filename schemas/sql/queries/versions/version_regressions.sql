@@ -8,7 +8,7 @@
 -- column effect_time: when it happened first
 -- column times: how often it happened
 -- column event_id: event of the first time
-WITH told AS (
+WITH registered AS (
     -- a registration with a single topic says nothing about others
     SELECT
         namesrv_id, broker_name, broker_addr, broker_id, data_version, topic_config_digest, min(seq) AS seq,
@@ -18,12 +18,12 @@ WITH told AS (
     GROUP BY namesrv_id, broker_name, broker_addr, broker_id, data_version, topic_config_digest
 ), pairs AS (
     SELECT b.*, a.topic_config_digest AS digest_before
-    FROM told AS a
-    JOIN told AS b
+    FROM registered AS a
+    JOIN registered AS b
         ON b.namesrv_id = a.namesrv_id AND b.broker_name = a.broker_name AND b.broker_addr = a.broker_addr
         AND b.broker_id = a.broker_id AND b.data_version = a.data_version AND b.seq > a.seq
 ), listed AS (
-    SELECT topic_config_digest, explode(topics) AS said FROM topic_configs
+    SELECT topic_config_digest, explode(topics) AS config FROM topic_configs
 ), changed AS (
     -- tables without a common topic are parts of one registration that was split
     SELECT
@@ -31,7 +31,7 @@ WITH told AS (
     FROM pairs AS p
     JOIN listed AS later ON later.topic_config_digest = p.topic_config_digest
     JOIN listed AS earlier
-        ON earlier.topic_config_digest = p.digest_before AND earlier.said.topic = later.said.topic
+        ON earlier.topic_config_digest = p.digest_before AND earlier.config.topic = later.config.topic
     GROUP BY p.namesrv_id, p.broker_name, p.broker_addr, p.data_version, p.effect_time, p.times, p.event_id
 )
 SELECT
