@@ -133,10 +133,8 @@ def suspected(
                     "evidence": [event_id for row in shown_by for event_id in row["evidence"]][:_SHOWN],
                 }
             )
-    only_show = {one for one, _ in elsewhere} - {row["namesrv_id"] for row in rows}
-    return pa.Table.from_pylist(
-        [*rows, *({"namesrv_id": one, "kind": "shows"} for one in sorted(only_show))], SUSPECTED
-    )
+    rest = {one for one, _ in elsewhere} - {row["namesrv_id"] for row in rows}
+    return pa.Table.from_pylist([*rows, *({"namesrv_id": one, "kind": "shows"} for one in sorted(rest))], SUSPECTED)
 
 
 def groups_of(pairs: Iterable[tuple[str, str]]) -> list[set[str]]:
