@@ -36,7 +36,7 @@ FINDINGS = Table(
             severity IN ('critical', 'warning', 'info')
         time_does_not_run_back: from_time is not after to_time.
             to_time IS NULL OR from_time <= to_time
-        begins_by_its_day: A finding is not told before it begins.
+        begins_by_its_day: A finding is not reported before it begins.
             CAST(from_time AS DATE) <= told_on
         closes_whole: A finding that is over has to_time and ended_on.
             (to_time IS NULL) = (ended_on IS NULL)
