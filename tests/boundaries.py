@@ -90,7 +90,7 @@ def nightly_killed_at(point: str, warehouse: Path, log: Path, *, is_whole: bool)
     killed_at(point)
     if not is_whole:
         patched = pytest.MonkeyPatch()
-        patched.setattr(gate, "judge", counted)
+        patched.setattr(gate, "validate", counted)
         patched.setattr(pages, "write_pages", lambda *_, **__: None)
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         sys.exit(nightly(warehouse, "--input", log))

@@ -129,4 +129,4 @@ def ungated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have commands not load Great Expectations at all, and write no pages: what is counted is judged without them."""
     monkeypatch.setattr(commands, "prepare", lambda *_: None)
     monkeypatch.setattr(pages, "write_pages", lambda *_: None)
-    monkeypatch.setattr(gate, "judge", counted)
+    monkeypatch.setattr(gate, "validate", counted)

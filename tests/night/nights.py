@@ -93,7 +93,7 @@ def night(
     """Run a night with a name of its own and return its summary; `asked`: further fields of `Asked`."""
     opened = warehouse_at(warehouse, f"run-{next(_numbers):04}{os.environ.get('PYTEST_XDIST_WORKER', '')}", conf)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(gate, "judge", judge or counted)
+        patched.setattr(gate, "validate", judge or counted)
         paths = [str(path) for path in inputs]
         return nights.run(opened, passes or InProcess(), Asked(paths, **asked), silent())
 
@@ -108,7 +108,7 @@ def audited(
 ) -> Json:
     """Return the attestation of what is published, and of tables of a name server at an instant."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(gate, "judge", counted)
+        patched.setattr(gate, "validate", counted)
         return attest(Answers(str(warehouse), known_at), warehouse_at(warehouse), at, list(tables), silent())
 
 

@@ -209,7 +209,7 @@ def test_tasks_of_spark_read_and_write_in_a_store(
         on_a_cluster.setattr(places.Stored, "open", None)
         found = ingest(opened(url), ["s3://bucket/in"], passes)
     assert (found.sources, found.errors) == (list(HALVES), [])
-    monkeypatch.setattr(gate, "judge", counted)
+    monkeypatch.setattr(gate, "validate", counted)
     assert nightly.run(opened(url, "run"), passes, Asked([]), silent()).status == "published"
     assert digests_in(url) == digests(local / "wh", DATA_TABLES)
     assert SECRET not in "".join(capfd.readouterr())
