@@ -208,7 +208,7 @@ def _shown(path: Path | str) -> str:
 def _files_below(folder: Path, warehouse: str, errors: list[str]) -> Iterator[Path]:
     """Yield the files below a folder, without a warehouse's own; add a sentence to `errors` for each that cannot be examined."""
     own = local_path(warehouse)
-    entered = set[tuple[int, int]]() if own is None else {_identity(own)}
+    entered = {_identity(own)} if own is not None and own.is_dir() else set[tuple[int, int]]()
 
     def failed(error: OSError) -> None:
         errors.append(f"{_shown(error.filename)}: cannot be listed: {error.strerror}")

@@ -157,6 +157,10 @@ class Talk:
         """Add the name server's FIN."""
         return self._add(True, FIN | ACK)
 
+    def client_ack(self) -> Talk:
+        """Add a packet of the client's that says nothing but what it has got."""
+        return self._add(False, ACK)
+
     def client_rst(self) -> Talk:
         """Add the client's RST."""
         return self._add(False, RST)

@@ -63,6 +63,6 @@ ghosts AS (
 SELECT
     'critical' AS severity, subject, since AS from_time, to_time,
     'id ' || broker_id || ' of ' || broker_name || ' ' || reason AS detail,
-    [if(is_open, NULL, event_id), ended_by] AS evidence, [broker_name] AS broker_names
-FROM (SELECT *, since <= $start AND subject IN (SELECT subject FROM open_findings) AS is_open FROM ghosts) AS ghosts, about
-WHERE coalesce(to_time >= $start, TRUE) AND (epoch_us(coalesce(to_time, seen_until)) > epoch_us(since) + $ghost_us OR is_open)
+    [if(was_open, NULL, event_id), ended_by] AS evidence, [broker_name] AS broker_names
+FROM (SELECT *, since <= $start AND subject IN (SELECT subject FROM open_findings) AS was_open FROM ghosts) AS ghosts, about
+WHERE coalesce(to_time >= $start, TRUE) AND (epoch_us(coalesce(to_time, seen_until)) > epoch_us(since) + $ghost_us OR was_open)

@@ -84,7 +84,7 @@ stood AS (
 ended AS (
     SELECT
         l.* EXCLUDE (is_open), l.is_open AND back.opened_by IS NULL AS is_open, s.begun_by,
-        l.is_first AND s.begun_by IS NOT NULL AS is_open, lost.closed_by AS lost_by, back.opened_by AS back_by
+        l.is_first AND s.begun_by IS NOT NULL AS was_open, lost.closed_by AS lost_by, back.opened_by AS back_by
     FROM lacks AS l
     LEFT JOIN stood AS s ON s.namesrv_id = l.namesrv_id AND s.broker_name = l.broker_name
     LEFT JOIN had AS lost
@@ -93,7 +93,7 @@ ended AS (
     LEFT JOIN had AS back
         ON back.namesrv_id = l.namesrv_id AND back.broker_name = l.broker_name AND back.topic = l.topic
         AND back.from_us = l.until_us
-    WHERE l.until_us - l.from_us >= $diverged_us OR is_open
+    WHERE l.until_us - l.from_us >= $diverged_us OR was_open
 ),
 
 -- overlapping times of one broker are joined
@@ -112,13 +112,13 @@ numbered AS (
 
 SELECT
     namesrv_id, 'warning' AS severity, broker_name AS subject,
-    if(bool_or(is_open), $start, make_timestamptz(min(from_us))) AS from_time,
+    if(bool_or(was_open), $start, make_timestamptz(min(from_us))) AS from_time,
     if(bool_or(is_open), NULL, make_timestamptz(max(until_us))) AS to_time,
     count(DISTINCT topic) || if(count(DISTINCT topic) = 1, ' topic', ' topics') || ' that '
         || array_to_string(list_sort(list_distinct(flatten(list(known_to)))), ', ') || ' routed to ' || broker_name
         || ' and ' || namesrv_id || ' did not: ' || array_to_string(list_sort(list(DISTINCT topic))[1:10], ', ') AS detail,
     [
-        arg_min(if(is_open, begun_by, coalesce(lost_by, kept_by)), (from_us, topic)),
+        arg_min(if(was_open, begun_by, coalesce(lost_by, kept_by)), (from_us, topic)),
         if(bool_or(is_open), NULL, arg_max(back_by, (until_us, topic)))
     ] AS evidence,
     [broker_name] AS broker_names, list_sort(list(DISTINCT topic)) AS topic_names

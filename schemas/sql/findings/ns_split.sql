@@ -21,14 +21,14 @@ clusters AS (
 ),
 
 asked AS (
-    SELECT namesrv_id, topic, first_us, last_us, answers, clients, event_id, FALSE AS is_open FROM refused
+    SELECT namesrv_id, topic, first_us, last_us, answers, clients, event_id, FALSE AS was_open FROM refused
     UNION ALL
     SELECT namesrv_id, unnest(topic_names), epoch_us($start), epoch_us($start), 0, 0, NULL, TRUE FROM open_findings
 ),
 
 lacks AS (
     SELECT
-        a.namesrv_id, c.cluster_name, a.topic, a.answers, a.clients, a.event_id, a.is_open,
+        a.namesrv_id, c.cluster_name, a.topic, a.answers, a.clients, a.event_id, a.was_open,
         greatest(any_value(a.first_us), min(o.from_us)) AS since_us, max(o.until_us) AS until_us,
         list(DISTINCT o.namesrv_id || ' (' || o.broker_name || ')') AS known_to, list(DISTINCT o.broker_name) AS broker_names,
         arg_max(o.closed_by, o.until_us) AS lost_by
@@ -37,7 +37,7 @@ lacks AS (
     JOIN had AS o
         ON o.topic = a.topic AND o.cluster_name = c.cluster_name AND o.fleet <> c.fleet
         AND o.from_us <= a.last_us AND o.until_us > a.first_us
-    GROUP BY a.namesrv_id, c.cluster_name, a.topic, a.answers, a.clients, a.event_id, a.is_open
+    GROUP BY a.namesrv_id, c.cluster_name, a.topic, a.answers, a.clients, a.event_id, a.was_open
 ),
 
 ended AS (
