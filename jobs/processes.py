@@ -69,7 +69,10 @@ def work_for_parent() -> None:
 
 
 def end_if_interrupted() -> None:
-    """Have Ctrl-C end this process at once, inside a statement of DuckDB or a job of Spark, too."""
+    """Have Ctrl-C end this process at once, inside a statement of DuckDB or a job of Spark, too.
+
+    Where it is ignored from the start, as in what a script runs in the background, it stays so.
+    """
 
     def interrupted(*_: object) -> None:
         from multiprocessing import active_children  # noqa: PLC0415  as above
@@ -79,7 +82,8 @@ def end_if_interrupted() -> None:
             child.kill()
         end(EXIT_INTERRUPTED)
 
-    signal.signal(signal.SIGINT, interrupted)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupted)
 
 
 def end(code: int) -> NoReturn:

@@ -12,19 +12,20 @@ import pytest
 from jobs.errors import EXIT_INTERRUPTED
 from tests.places import CHECKOUT
 
-POOL = """
-import time
-from jobs.passes import Processes
+BEGIN = """
+import signal
+signal.signal(signal.SIGINT, signal.{})
 from jobs.processes import end_if_interrupted
 end_if_interrupted()
 print("begun", flush=True)
+"""
+POOL = """
+import time
+from jobs.passes import Processes
 Processes(2).each(time.sleep, [600, 600])
 """
 STATEMENT = """
 import duckdb
-from jobs.processes import end_if_interrupted
-end_if_interrupted()
-print("begun", flush=True)
 duckdb.sql("SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b").fetchall()
 """
 
@@ -42,7 +43,12 @@ def test_nothing_goes_on_behind_an_ended_process(program: str, number: signal.Si
     """Ctrl-C ends a process at once, in a line, with its code, whatever it is doing; a killed one's pool ends with it."""
     pipe = subprocess.PIPE
     process = subprocess.Popen(
-        [sys.executable, "-c", program], cwd=CHECKOUT, start_new_session=True, stdout=pipe, stderr=pipe, text=True
+        [sys.executable, "-c", BEGIN.format("default_int_handler") + program],
+        cwd=CHECKOUT,
+        start_new_session=True,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
@@ -58,6 +64,13 @@ def test_nothing_goes_on_behind_an_ended_process(program: str, number: signal.Si
     assert process.returncode == code
     # Of a killed pool, Python's own tracker tells of semaphores.
     assert number is signal.SIGKILL or process.communicate()[1] == "namesrv-history: interrupted\n"
+
+
+def test_what_a_script_runs_in_the_background_goes_on() -> None:
+    """Where Ctrl-C is ignored from the start, it ends nothing."""
+    ignoring = BEGIN.format("SIG_IGN") + "signal.raise_signal(signal.SIGINT)\nprint('there')"
+    ran = subprocess.run([sys.executable, "-c", ignoring], cwd=CHECKOUT, capture_output=True, check=True, text=True)
+    assert ran.stdout == "begun\nthere\n"
 
 
 def _running(session: int) -> list[str]:
