@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import pyarrow as pa
 
 from jobs.errors import JobError, UsageError, nobody
-from jobs.processes import cores, rarely_collected, work_for_parent
+from jobs.processes import cores, end_with_parent, give_back, rarely_collected
 from jobs.session import is_local, is_meant_for_cluster
 from jobs.store.places import local_path, write_text
 
@@ -96,6 +96,11 @@ class InProcess:
             return [_done(task, piece, place) for piece, place in zip(work, _files_for(folder, len(work)), strict=True)]
 
 
+def _set_up() -> None:
+    end_with_parent()
+    give_back()
+
+
 class Processes(InProcess):
     """A pool of processes of this machine, without a JVM."""
 
@@ -108,7 +113,7 @@ class Processes(InProcess):
         context.set_forkserver_preload([*_PRELOADED])
         with (
             _reporting(self.share, len(work)) as folder,
-            ProcessPoolExecutor(min(self.width, len(work)), context, work_for_parent) as pool,
+            ProcessPoolExecutor(min(self.width, len(work)), context, _set_up) as pool,
         ):
             return _or_raise([*pool.map(partial(_outcome, task, note=None), work, _files_for(folder, len(work)))])
 

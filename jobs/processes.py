@@ -55,14 +55,13 @@ def given_back() -> Iterator[None]:
         pa.set_memory_pool(before)
 
 
-def work_for_parent() -> None:
+def end_with_parent() -> None:
     """Set up a process of a pool: Ctrl-C is its parent's affair, and it ends with its parent, even a killed one."""
     from multiprocessing import parent_process  # noqa: PLC0415  questions go without it
     from multiprocessing.connection import wait  # noqa: PLC0415
     from threading import Thread  # noqa: PLC0415
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    give_back()
     parent = parent_process()
     if parent is not None:
         Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()

@@ -28,6 +28,7 @@ from jobs.cli.library import METHODS, History
 from jobs.cli.output import plain
 from jobs.cli.validate import warehouse_at
 from jobs.errors import EXIT_OK, JobError, UsageError
+from jobs.processes import end_with_parent
 from jobs.store.published import LAST_RUN
 from schemas import asked
 from schemas.queries import queries
@@ -119,6 +120,7 @@ _SERVER = list[Server]()
 
 
 def _open(warehouse: str) -> None:
+    end_with_parent()
     sys.stdout = sys.stderr  # the protocol's is another process's
     _SERVER.append(Server(warehouse))
 
