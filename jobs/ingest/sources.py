@@ -171,9 +171,8 @@ def given_files(warehouse: Warehouse, inputs: Sequence[str], passes: Passes) -> 
             elif path.is_dir():
                 growing = dict.fromkeys(_growing(path, own))  # first: a log finished in between is then listed below
                 given.are_copies |= bool(growing)
-                files = {
-                    file: _fingerprint(file) for file in sorted(_files_below(path, warehouse.path, given.errors))
-                } | growing
+                below = sorted(_files_below(path, warehouse.path, given.errors))
+                files = {file: _fingerprint(file) for file in below} | growing
                 if not files:
                     given.empty.append(_EMPTY.format(name))
             elif path.is_file():
@@ -261,7 +260,9 @@ def _objects(url: str, warehouse: str) -> dict[Path, str | None]:
             f"{url} {info.path}", info.size, info.mtime_ns or time.time_ns()
         )
         for info in infos
-        if info.is_file and (is_file or not info.base_name.startswith(".")) and not info.path.startswith(own)
+        if info.is_file
+        and (is_file or not info.base_name.startswith("."))
+        and (place.startswith(own) or not info.path.startswith(own))
     }
 
 
