@@ -184,7 +184,7 @@ def files_of(
     return Files(warehouse.path, named)
 
 
-_SAID_OF_BEATS = {*EVENTS.names, "event_time", "effect_time", "response_body", "response_remark"}
+_BEAT_COLUMNS = {*EVENTS.names, "event_time", "effect_time", "response_body", "response_remark"}
 # Consecutive periods of an address are merged into one time.
 _PERIODS = """
 SELECT broker_addr, make_timestamptz(min(period) * $period_us - 1) AS after,
@@ -286,7 +286,7 @@ class NamesrvWork:
         during = ask(_PERIODS, {"beaten": beaten}, period_us=PERIOD_US).cast(DURING)
         frames = {}
         for table in BEATS:
-            columns = [name for name in table.column_names if name in _SAID_OF_BEATS]
+            columns = [name for name in table.column_names if name in _BEAT_COLUMNS]
             frames[table.name] = self.beats_during(table.name, columns, during, "effect_time")
         return day_events(frames, tables=BEATS, with_answers=True)
 
