@@ -291,24 +291,24 @@ def _waiting_and_registration(day: Day, waiting: TimedEvent, later: TimedEvent, 
     That is an unregistration, which is answered before, or a one-way registration; one of the two is a registration.
     """
     one, other = waiting.event, later.event
-    kind, name, what, does = "removal_and_registration", "unregistration", "registration", "undoes it"
-    if isinstance(one, events.RegisterBroker) and waiting.event_id not in day.answered:
-        kind, name = "overlapping_requests", "one-way registration"
-        if isinstance(other, events.UnregisterBroker):
-            what = "unregistration"
-        else:
-            does = "replaces it"
-    elif not isinstance(one, events.UnregisterBroker) or isinstance(other, events.UnregisterBroker):
+    changes = (events.RegisterBroker, events.UnregisterBroker)
+    if not isinstance(one, changes) or not isinstance(other, changes) or one.broker_addr != other.broker_addr:
         return
-    if isinstance(other, (events.RegisterBroker, events.UnregisterBroker)) and one.broker_addr == other.broker_addr:
-        default = Alternative(f"the {name}, then the {what}")
-        others = [
-            Alternative(f"the {what}, then the {name}, which {does} {words}", (Move(waiting.event_id, at, 1),))
-            for at, words in {later.seq: "at once", max(until, later.seq): "behind all that waited"}.items()
-        ]
-        last = Move(waiting.event_id, later.seq, -1)
-        others.append(Alternative(f"the {name} when the lock is free, just before the {what}", (last,)))
-        yield Race(kind, (waiting, later), (default, *others), is_far=True)
+    is_removal, removes = (isinstance(event, events.UnregisterBroker) for event in (one, other))
+    if removes if is_removal else waiting.event_id in day.answered:
+        return
+    kind = "removal_and_registration" if is_removal else "overlapping_requests"
+    name = "unregistration" if is_removal else "one-way registration"
+    what = "unregistration" if removes else "registration"
+    does = "undoes it" if is_removal or removes else "replaces it"
+    default = Alternative(f"the {name}, then the {what}")
+    others = [
+        Alternative(f"the {what}, then the {name}, which {does} {words}", (Move(waiting.event_id, at, 1),))
+        for at, words in {later.seq: "at once", max(until, later.seq): "behind all that waited"}.items()
+    ]
+    last = Move(waiting.event_id, later.seq, -1)
+    others.append(Alternative(f"the {name} when the lock is free, just before the {what}", (last,)))
+    yield Race(kind, (waiting, later), (default, *others), is_far=True)
 
 
 def _close_and_registration(
