@@ -291,11 +291,10 @@ def _waiting_and_registration(day: Day, waiting: TimedEvent, later: TimedEvent, 
     That is an unregistration, which is answered before, or a one-way registration; one of the two is a registration.
     """
     one, other = waiting.event, later.event
-    changes = (events.RegisterBroker, events.UnregisterBroker)
-    if not isinstance(one, changes) or not isinstance(other, changes) or one.broker_addr != other.broker_addr:
-        return
     is_removal, removes = (isinstance(event, events.UnregisterBroker) for event in (one, other))
-    if removes if is_removal else waiting.event_id in day.answered:
+    changes = (events.RegisterBroker, events.UnregisterBroker)
+    is_of_one = isinstance(one, changes) and isinstance(other, changes) and one.broker_addr == other.broker_addr
+    if not is_of_one or (removes if is_removal else waiting.event_id in day.answered):
         return
     kind = "removal_and_registration" if is_removal else "overlapping_requests"
     name = "unregistration" if is_removal else "one-way registration"
