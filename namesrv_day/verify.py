@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -262,10 +263,12 @@ class _Verifier:
         compared = verify(self._registry(), self._timeline, observed, namesrv, starts=starts)
         found = {verdict.observed.event_id: verdict for verdict in compared}
         ordered = [found[one.event_id] for one in observed]
+        by_unseen = unseen(ordered, self._given.unread, self._given.raw_beats, self._given.replayed)
+        is_odd = [not (one.matched or other) for one, other in zip(ordered, by_unseen.to_pylist(), strict=True)]
         begun = [
             verdict.observed._replace(request_seq=begun_seq - 1)
-            for verdict, begun_seq in zip(ordered, alike["begun_seq"].to_pylist(), strict=True)
-            if begun_seq and not verdict.matched
+            for verdict, begun_seq in compress(zip(ordered, alike["begun_seq"].to_pylist(), strict=True), is_odd)
+            if begun_seq
         ]
         again = verify(self._registry(), self._timeline, begun, namesrv, starts=starts) if begun else []
         late = {
@@ -273,11 +276,11 @@ class _Verifier:
             for verdict in again
             if verdict.matched
         }
-        odd = [one.observed for one in ordered if not one.matched and one.observed.event_id not in late]
+        odd = [one for one in compress(observed, is_odd) if one.event_id not in late]
         in_parts = right_in_parts(self._registry(), self._timeline, odd, namesrv, starts=starts) if odd else []
         late |= dict.fromkeys(in_parts, IN_PARTS)
         columns = {name: pa.array([getattr(verdict, name) for verdict in ordered], BOOLEAN) for name in _FLAGS}
-        columns["unseen"] = unseen(ordered, self._given.unread, self._given.raw_beats, self._given.replayed)
+        columns["unseen"] = by_unseen
         columns["late"] = pa.array([late.get(one.event_id) for one in observed], STRING)
         columns["expected"] = pa.array(map(_expected, ordered), STRING)
         code = self._answers["code"].take(alike["row"])

@@ -282,16 +282,7 @@ def answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
     """
     code = question.code
     if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
-        route = pickup_topic_route_data(registry, question.subject, namesrv)
-        if route is None:
-            site = f"{namesrv.profile.faq_scheme}://rocketmq.apache.org/docs/"
-            remark = f"No topic route info in name server for the topic: {_shown(question.subject)}\nSee {site}"
-            return Answer(ResponseCode.TOPIC_NOT_EXIST, None, remark)
-        standard = question.standard_json and namesrv.profile.writes_standard_json
-        if question.scope is not None and namesrv.profile.filters_routes_by_zone:
-            # The filter parses the answer and writes it again, always in RocketMQ's own JSON.
-            route, standard = within_zone(route, question.scope, sorted_maps=standard), False
-        return Answer(ResponseCode.SUCCESS, route_json(route, namesrv, standard=standard))
+        return route_answer(pickup_topic_route_data(registry, question.subject, namesrv), question, namesrv)
     if code == RequestCode.GET_BROKER_CLUSTER_INFO:
         # The groups with their true ids, and the cluster sets.
         write, groups = writer(namesrv), registry.broker_addr_table.java_items()
@@ -330,6 +321,19 @@ def answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
     write = writer(namesrv)
     body = write.record([("brokerAddr", write.text(broker_addr)), ("topicList", write.strings(topics))])
     return Answer(ResponseCode.SUCCESS, body)
+
+
+def route_answer(route: TopicRouteData | None, question: Question, namesrv: Namesrv) -> Answer:
+    """Return the answer that holds the route for which `question` asks; None: there is none."""
+    if route is None:
+        site = f"{namesrv.profile.faq_scheme}://rocketmq.apache.org/docs/"
+        remark = f"No topic route info in name server for the topic: {_shown(question.subject)}\nSee {site}"
+        return Answer(ResponseCode.TOPIC_NOT_EXIST, None, remark)
+    standard = question.standard_json and namesrv.profile.writes_standard_json
+    if question.scope is not None and namesrv.profile.filters_routes_by_zone:
+        # The filter parses the answer and writes it again, always in RocketMQ's own JSON.
+        route, standard = within_zone(route, question.scope, sorted_maps=standard), False
+    return Answer(ResponseCode.SUCCESS, route_json(route, namesrv, standard=standard))
 
 
 def _kv_answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:

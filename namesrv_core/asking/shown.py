@@ -11,6 +11,7 @@ from collections.abc import Callable, Container
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
+from namesrv_core.asking.answers import TopicRouteData
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.tables import BrokerData, QueueData, TopicQueueMappingInfo
 
@@ -118,6 +119,17 @@ def shown_by(question: Question, answered: Answer) -> Shown | None:
         return _READERS[question.code](answered.body)
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
+
+
+def shown_in(route: TopicRouteData) -> ShownRoute:
+    """Return the rows that an answer with this route shows: what `shown_by` reads in it, without reading it."""
+    return ShownRoute(
+        dict(route.queue_datas),
+        dict(route.broker_datas),
+        {addr: servers for addr, servers in route.filter_server_table if servers is not None},
+        route.order_topic_conf,
+        dict(route.topic_queue_mapping_by_broker or ()),
+    )
 
 
 def shown_of(shown: ShownRoute | ShownCluster, names: Container[str | None]) -> ShownRoute | ShownCluster:

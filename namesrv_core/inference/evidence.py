@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from namesrv_core.asking.answers import SYNC_BROKER_MEMBER_GROUP_PREFIX
@@ -25,6 +26,7 @@ SHOWN = 5
 ONE_SCAN_NS = 100 * NS_PER_MS
 """Packets of one scan follow each other within this time; the first of them tells when it ran."""
 _TICK_LATE_MS = TICK_LATE_NS // NS_PER_MS  # a thawing server's packets are later and fit nothing
+_SEQ = attrgetter("seq")
 _PERIODS_MS = (500, 1_000, 2_000, 3_000, 5_000, 10_000, 15_000, 20_000, 30_000, 60_000, 120_000)
 
 
@@ -84,7 +86,7 @@ def acting_master_votes(answers: Iterable[RouteAnswer], memberships: Iterable[Me
     as id 0, off if the slaves are shown with their own ids.
     """
     ids: dict[tuple[object, object], list[Membership]] = {}
-    for membership in sorted(memberships):
+    for membership in sorted(memberships, key=_SEQ):
         ids.setdefault((membership.broker_name, membership.broker_addr), []).append(membership)
     groups: dict[str, list[tuple[str | None, dict[int, str | None]]]] = {}  # most answers are repeated again and again
     for answer in answers:
@@ -96,10 +98,10 @@ def acting_master_votes(answers: Iterable[RouteAnswer], memberships: Iterable[Me
             if MASTER_ID not in addrs:
                 yield Vote("support_acting_master", False, answer.seq, answer.event_id)
                 continue
-            own = ids.get((name, addrs[MASTER_ID]), ())
-            before = [m.broker_id for m in own if m.seq <= answer.request_seq][-1:]
-            meanwhile = (m.broker_id for m in own if answer.request_seq < m.seq <= answer.seq)
-            if before not in ([], [MASTER_ID]) and all(broker_id == before[0] for broker_id in meanwhile):
+            own = ids.get((name, addrs[MASTER_ID]), [])
+            asked, answered = (bisect_right(own, seq, key=_SEQ) for seq in (answer.request_seq, answer.seq))
+            of_window = {membership.broker_id for membership in own[max(0, asked - 1) : answered]}
+            if asked and len(of_window) == 1 and MASTER_ID not in of_window:
                 yield Vote("support_acting_master", True, answer.seq, answer.event_id)
 
 

@@ -132,7 +132,8 @@ class Past:
         self.last_doubt = 0  # serial number of the last doubt
         self.turned: set[Entity] = set()  # entities that became known or doubtful since this set was last emptied
         self.versions = Versions()  # of the registry beside it
-        self.readings: dict[object, Any] = {}  # by question, the reading of its last answer (`assimilation`)
+        self.readings: dict[object, Any] = {}  # by question, the reading of its last answer (`replay.loop`)
+        self.groups_read: dict[str | None, tuple[Any, Any]] = {}  # by broker name, the group in such answers
 
     def knows(self, kind: str, one: Part, other: Part) -> bool:
         """Return whether the row under this key, or its absence, is known. ANY: keys that were never marked alone."""

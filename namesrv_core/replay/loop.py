@@ -13,9 +13,17 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from namesrv_core.asking.answers import LIST_CODES, acts_for, answer, answer_to, routed
+from namesrv_core.asking.answers import (
+    LIST_CODES,
+    acts_for,
+    answer,
+    answer_to,
+    pickup_topic_route_data,
+    route_answer,
+    routed,
+)
 from namesrv_core.asking.shown import (
     SHOWING_CODES,
     Shown,
@@ -25,11 +33,12 @@ from namesrv_core.asking.shown import (
     entries_shown,
     same_json,
     shown_by,
+    shown_in,
 )
 from namesrv_core.history.intervals import TABLE_OF
 from namesrv_core.history.verification import parts_read
 from namesrv_core.machine import events
-from namesrv_core.machine.codes import Answer, RequestCode
+from namesrv_core.machine.codes import Answer, Question, RequestCode
 from namesrv_core.machine.events import NS_PER_MS, NS_PER_US, US_PER_MS, Event, RefreshRun, ScanNotActiveBroker
 from namesrv_core.machine.past import ACTING, ANY, CLUSTER, GROUP, SETTLED, Entity, Mark, Part, Past, TablePart, as_text
 from namesrv_core.machine.profile import Namesrv
@@ -66,22 +75,28 @@ def assimilate(belief: Belief, event: events.AnswerObserved) -> Step:
         return Step(_outcome_of(belief, event))
     read = past.readings.get(question)
     if isinstance(read, _Read) and read.answered == answered:
-        if read.holds(belief):
+        if read.compared is not None and read.compared.holds(belief):
             return _NOTHING_NEW
         shown: Shown | None = read.shown
     else:
-        shown = shown_by(question, answered)
+        shown = _shown(belief, question, answered)
     if shown is None:
         return Step(Outcome.NO_EFFECT)
     if question not in past.readings and len(past.readings) >= _KEPT_QUESTIONS:
         del past.readings[next(iter(past.readings))]
     reading = _Reading(belief, event, shown)
     step = reading.step()
-    parts = reading.parts() if step is _NOTHING_NEW else None
-    past.readings[question] = _Read(
-        answered, shown, belief.namesrv, parts, past.versions.number, past.last_doubt, reading.until_ms
-    )
+    past.readings[question] = _Read(answered, shown, reading.compared() if step is _NOTHING_NEW else None)
     return step
+
+
+def _shown(belief: Belief, question: Question, answered: Answer) -> Shown | None:
+    """Return the rows that an answer shows. A route that is the registry's own, as most are, need not be read."""
+    if question.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+        route = pickup_topic_route_data(belief.registry, question.subject, belief.namesrv)
+        if route is not None and answered == route_answer(route, question, belief.namesrv):
+            return shown_in(route)
+    return shown_by(question, answered)
 
 
 class Difference(NamedTuple):
@@ -92,17 +107,15 @@ class Difference(NamedTuple):
     shown: object | None
 
 
-class _Read(NamedTuple):
-    """The last answer to a question and the rows that it shows. While this holds, an equal answer shows nothing new.
+class _Compared(NamedTuple):
+    """What was compared with the registry, found equal, and told nothing new. While it holds, that is so again.
 
     It holds until one of `parts` of the registry changes after change `since`, anything becomes doubtful after
-    `doubt`, or the first member settles (`until_ms`). `parts` None: the answer showed something, or more was compared.
+    `doubt`, or the first member settles (`until_ms`).
     """
 
-    answered: Answer
-    shown: Shown
+    parts: Sequence[TablePart]
     namesrv: Namesrv
-    parts: Sequence[TablePart] | None
     since: int
     doubt: int
     until_ms: float
@@ -110,7 +123,15 @@ class _Read(NamedTuple):
     def holds(self, belief: Belief) -> bool:
         past = belief.past
         is_as_it_was = (self.namesrv, self.doubt) == (belief.namesrv, past.last_doubt) and past.now_ms <= self.until_ms
-        return self.parts is not None and is_as_it_was and past.versions.unchanged_since(self.since, self.parts)
+        return is_as_it_was and past.versions.unchanged_since(self.since, self.parts)
+
+
+class _Read(NamedTuple):
+    """The last answer to a question and the rows that it shows. `compared` None: it told something, or more was compared."""
+
+    answered: Answer
+    shown: Shown
+    compared: _Compared | None
 
 
 def _outcome_of(belief: Belief, event: events.AnswerObserved) -> Literal[Outcome.UNKNOWN_PAST, Outcome.NO_EFFECT]:
@@ -135,6 +156,7 @@ class _Reading:
         self.asked_ms = event.request_seq // NS_PER_MS
         self.question, self.topic = event.question, event.question.subject
         self.until_ms, self._acts = math.inf, False
+        self._names = list(self._names_to_compare(shown)) if isinstance(shown, ShownRoute) else []
 
     def step(self) -> Step:
         """Return the step with the corrections and the evidence of the answer."""
@@ -150,7 +172,7 @@ class _Reading:
         listed = shown.topics if isinstance(shown, ShownTopics) else None
         reordered = tuple(self._reordered(shown)) if isinstance(shown, ShownRoute) else ()
         if not differences and not reordered:
-            new = self.past.new_among(self.known_by())
+            new = [*self.past.new_among(self._known_beside_groups()), *self._new_in_groups()]
             if listed is None and not new:
                 return _NOTHING_NEW
             marks = _known(new)
@@ -159,17 +181,43 @@ class _Reading:
         changes = (*self.corrections(differences), *reordered)
         return Step(Outcome.UNKNOWN_PAST, changes, result=Evidence(marks, listed))
 
-    def parts(self) -> Sequence[TablePart] | None:
-        """Return the parts of the registry with which the answer is compared; None: it is compared with more."""
+    def compared(self) -> _Compared | None:
+        """Return that the answer told nothing new; None: it was compared with more than parts of the registry."""
         if self._acts:
             return None
         if isinstance(self.shown, ShownCluster):
-            return [("broker_addr_table",), ("cluster_addr_table",), ("broker_live_table",)]
-        addrs = {addr for group in self.shown.groups.values() for _, addr in group.broker_addrs}  # type: ignore[union-attr]
-        return [
-            *(parts_read(self.question, self._rows_of(self.topic)) or ()),
-            *(("broker_live_table", a) for a in addrs),
-        ]
+            return self._compared([("broker_addr_table",), ("cluster_addr_table",), ("broker_live_table",)])
+        parts = parts_read(self.question, self._rows_of(self.topic)) or ()
+        return self._compared([*parts, *_live_parts(self.shown.groups.values())])  # type: ignore[union-attr]
+
+    def _compared(self, parts: Sequence[TablePart]) -> _Compared:
+        return _Compared(parts, self.namesrv, self.past.versions.number, self.past.last_doubt, self.until_ms)
+
+    def _names_to_compare(self, shown: ShownRoute) -> Iterator[str | None]:
+        """Yield the names of a route's groups, without those that were compared before and are as they were.
+
+        A name with queue data has a group: a route without it ended with one that has no address (`pickup_topic_route_data`).
+        """
+        for name in filter(shown.groups.__contains__, shown.queue_datas):
+            group, compared = self.past.groups_read.get(name, (None, None))
+            is_same = group == shown.groups[name] and compared.holds(self.belief) and not self._may_act(name, shown)
+            if is_same:
+                self.until_ms = min(self.until_ms, compared.until_ms)
+            else:
+                yield name
+
+    def _new_in_groups(self) -> Iterator[Key]:
+        """Yield what a route that equals the registry makes known of its groups."""
+        shown: Any = self.shown
+        for name in self._names:
+            until_ms, self.until_ms = self.until_ms, math.inf
+            new = self.past.new_among(self._known_of(name, shown))
+            if not new and not self._may_act(name, shown):
+                group = shown.groups[name]
+                parts = [("broker_addr_table", name), *_live_parts([group])]
+                self.past.groups_read[name] = group, self._compared(parts)
+            self.until_ms = min(self.until_ms, until_ms)
+            yield from new
 
     # -- differences -----------------------------------------------------------------------------------------------
 
@@ -190,14 +238,15 @@ class _Reading:
                 if (present := topic in shown.topics) != (topic in topics):
                     yield Difference(Entity(_TOPIC, topic, None), None if present else True, True if present else None)
             return
-        # A name with queue data has a group: a route without it ended with one that has no address (`pickup_topic_route_data`).
-        for name in filter(shown.groups.__contains__, shown.queue_datas):
+        for name in self._names:
             if self._may_act(name, shown):
                 yield from self._acting_pairs(name, shown)
             else:
                 yield from _group_pairs(name, groups.get(name), shown.groups[name])
         yield from _pairs("topic_queue", self.topic, self._rows_of(self.topic), shown.queue_datas)
-        for key in self._keys_of(shown) if self.registry.filter_server_table or shown.filter_servers else ():
+        for key in (
+            self._keys_of(shown.groups.values()) if self.registry.filter_server_table or shown.filter_servers else ()
+        ):
             servers = self.registry.filter_server_table.get(key)
             yield Difference(Entity("filter_server", *key), servers, shown.filter_servers.get(key.broker_addr))
         if self.namesrv.config.order_message_enable and shown.queue_datas:
@@ -245,6 +294,13 @@ class _Reading:
 
     def known_by(self) -> Iterator[Key]:
         """Yield the entities that the answer makes known, whether they differ or not."""
+        yield from self._known_beside_groups()
+        if isinstance(self.shown, ShownRoute):
+            for name in filter(self.shown.groups.__contains__, self.shown.queue_datas):
+                yield from self._known_of(name, self.shown)
+
+    def _known_beside_groups(self) -> Iterator[Key]:
+        """Yield what the answer makes known but the groups of a route."""
         shown = self.shown
         if isinstance(shown, ShownCluster):
             for kind in ("broker_addr", GROUP, "cluster_addr"):
@@ -259,20 +315,22 @@ class _Reading:
         if not isinstance(shown, ShownRoute):
             return
         yield ("topic_queue", self.topic, ANY)
-        for name in shown.queue_datas:
-            yield ("topic_queue", self.topic, name)
-            true = self._true_group(name, shown)
-            if true is not None:
-                yield (GROUP, name, ANY)
-                if not self._may_act(name, shown):
-                    yield ("broker_addr", name, ANY)
-                yield from self._known_members(name, true)
-        yield from (("filter_server", *key) for key in self._keys_of(shown) if shown.queue_datas)
+        yield from (("topic_queue", self.topic, name) for name in shown.queue_datas)
         if shown.queue_datas:
             yield ("topic_queue_mapping", self.topic, ANY)
             yield from (("topic_queue_mapping", self.topic, bname) for bname in shown.mappings)
             if self.namesrv.config.order_message_enable:
                 yield ("kv_config", ORDER_TOPIC_CONFIG, self.topic)
+
+    def _known_of(self, name: str | None, shown: ShownRoute) -> Iterator[Key]:
+        """Yield what a route makes known of a group."""
+        yield from (("filter_server", *key) for key in self._keys_of([shown.groups[name]]))
+        true = self._true_group(name, shown)
+        if true is not None:
+            yield (GROUP, name, ANY)
+            if not self._may_act(name, shown):
+                yield ("broker_addr", name, ANY)
+            yield from self._known_members(name, true)
 
     def _known_members(self, name: str | None, group: BrokerData | None) -> Iterator[Key]:
         for broker_id, addr in () if group is None else group.broker_addrs:
@@ -359,12 +417,10 @@ class _Reading:
         members = (*believed, *(member for member in group.broker_addrs if member[0] != MASTER_ID))
         return group._replace(broker_addrs=members) if members else None
 
-    def _keys_of(self, shown: ShownRoute) -> list[LiveKey]:
-        """Return the live keys of the addresses in a route, under which their filter servers are stored."""
+    def _keys_of(self, groups: Iterable[BrokerData]) -> list[LiveKey]:
+        """Return the live keys of the addresses in groups, under which their filter servers are stored."""
         return [
-            live_key_of(self.namesrv, group.cluster_name, addr)
-            for group in shown.groups.values()
-            for _, addr in group.broker_addrs
+            live_key_of(self.namesrv, group.cluster_name, addr) for group in groups for _, addr in group.broker_addrs
         ]
 
 
@@ -389,6 +445,11 @@ def _group_pairs(name: str | None, held: BrokerData | None, shown: BrokerData | 
         yield Difference(
             Entity(GROUP, name, part), None if held is None else what(held), None if shown is None else what(shown)
         )
+
+
+def _live_parts(groups: Iterable[BrokerData]) -> Iterator[TablePart]:
+    """Yield the parts of the registry with the live entries of groups."""
+    return (("broker_live_table", addr) for group in groups for _, addr in group.broker_addrs)
 
 
 def _known(keys: Iterable[Key]) -> tuple[Mark, ...]:

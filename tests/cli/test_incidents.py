@@ -104,6 +104,15 @@ def test_an_incident_begins_when_what_its_code_tells_of_began(tmp_path: Path) ->
 
 
 @pytest.mark.slow
+def test_an_incident_is_the_same_however_its_rows_lie(tmp_path: Path) -> None:
+    """Of equally severe findings at one time the first by subject is shown: the incident keeps its id."""
+    rows = [finding(NS1, "10:00:00", None, subject=subject) for subject in ("broker-b", "broker-a", "broker-c")]
+    for number, of in enumerate((rows, rows[::-1])):
+        publish(warehouse_at(tmp_path, str(number)), {gold.FINDINGS: of})
+        assert [*Answers(str(tmp_path)).ask("SELECT subject FROM incidents").rows] == [("broker-a",)]
+
+
+@pytest.mark.slow
 def test_a_condition_of_a_cluster_is_one_row(tmp_path: Path) -> None:
     """However often it was told, and apart from what the same event brought about."""
     rows = [finding(ns, clock, None, "info", **PRIVATE) for ns in (NS1, NS2) for clock in ("09:00:00", "11:00:00")]

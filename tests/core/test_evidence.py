@@ -61,7 +61,8 @@ def test_a_group_without_master_shows_whether_a_slave_may_act(supported: bool) -
     with_master = RouteAnswer("before", 20, 21, "T", body_of(registry, namesrv))
     take(registry, events.UnregisterBroker("C", "10.0.0.1:10911", "broker-a", 0), 2, namesrv)
     without = RouteAnswer("after", 40, 41, "T", body_of(registry, namesrv))
-    members = [Membership(1, "broker-a", "10.0.0.1:10911", 0), Membership(2, "broker-a", "10.0.0.2:10911", 1)]
+    nameless = Membership(2, None, "10.0.0.2:10911", 1)  # beside the others in one list of clusters
+    members = [Membership(1, "broker-a", "10.0.0.1:10911", 0), Membership(2, "broker-a", "10.0.0.2:10911", 1), nameless]
     assert list(acting_master_votes([with_master, without], members)) == [
         Vote("support_acting_master", supported, 41, "after")
     ]

@@ -61,9 +61,9 @@ WITH weighted AS (
         array_sort(collect_set(r.code)) AS codes, array_sort(collect_set(r.namesrv_id)) AS namesrv_ids,
         max(r.brokers) AS brokers, array_sort(array_distinct(flatten(collect_list(r.broker_names)))) AS broker_names,
         max(r.topics) AS topics, array_sort(array_distinct(flatten(collect_list(r.topic_names)))) AS topic_names,
-        min_by(get(r.evidence, 0), struct(r.from_time, r.namesrv_id)) AS root_event,
+        min_by(get(r.evidence, 0), struct(r.from_time, r.namesrv_id, r.code, r.subject)) AS root_event,
         min_by(
-            struct(r.code, r.subject, r.detail, r.remedy, r.from_time), struct(-r.weight, r.from_time, r.namesrv_id, r.code)
+            struct(r.code, r.subject, r.detail, r.remedy, r.from_time), struct(-r.weight, r.from_time, r.namesrv_id, r.code, r.subject)
         ) AS shown
     FROM headed AS r
     GROUP BY r.root
