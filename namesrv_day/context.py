@@ -23,7 +23,7 @@ from namesrv_core.machine.events import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.past import Fact, Past
 from namesrv_core.machine.profile import SCAN_DELAY_MS, Namesrv
 from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule, Stall
+from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, Hold, ScanEpoch, ScanSchedule, Stall
 from namesrv_day.arrow import ask, conformed, empty, plain, rows_of, with_columns, with_microseconds
 from namesrv_day.events import OTHERS, Frames
 from schemas import bronze, gold
@@ -337,17 +337,18 @@ def namesrv_day(
     phases: Mapping[int, int],
     closes: Sequence[int] = (),
     stalls: Sequence[Stall] = (),
+    holds: Sequence[Hold] = (),
 ) -> NamesrvDay:
     """Return the day of `namesrv`.
 
-    What is known of when scans run: their phase by the start of the process, closes of the day that they made, stalls.
+    What is known of when scans run: their phase by the start of the process, closes of the day that they made, stalls, holds.
     """
     life = list(rows_of(given.life.select(["seq", "kind", "day"])))
     starts = sorted((row for row in life if row["kind"] in BEGINNINGS), key=itemgetter("seq"))
     return NamesrvDay(
         given.namesrv_id,
         namesrv,
-        ScanSchedule(_epochs(given, namesrv, starts, phases), namesrv.scan_period_ms, closes, stalls),
+        ScanSchedule(_epochs(given, namesrv, starts, phases), namesrv.scan_period_ms, closes, stalls, holds),
         day_start_seq(given.day),
         _known_until(given),
         _is_halted(given.background.scan_life),

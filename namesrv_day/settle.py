@@ -15,8 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from namesrv_core.asking.answers import LIST_CODES
 from namesrv_core.asking.shown import ShownCluster, shown_by
 from namesrv_core.inference import evidence
+from namesrv_core.inference.races import LAG_NS, REMOVAL_LAG_NS
 from namesrv_core.inference.settings import (
     ADDRESSES,
     SCAN_PHASE,
@@ -41,7 +43,7 @@ from namesrv_core.machine.profile import (
     profile_named,
     profile_of_version,
 )
-from namesrv_core.machine.schedule import STALL_NS, TICK_LATE_NS, Stall, Timer
+from namesrv_core.machine.schedule import STALL_NS, TICK_LATE_NS, Hold, Stall, Timer
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
 from namesrv_day.arrow import Row, ask, empty, rows_of, table_of
 from namesrv_day.context import NamesrvDay, SettleInput, frame, namesrv_day
@@ -86,16 +88,26 @@ def votes(given: SettleInput, known: Known) -> list[Votes]:
     ]
 
 
-def scans(given: SettleInput, known: Known, ends: pa.Table, stalls: Sequence[Stall]) -> tuple[list[Votes], list[int]]:
+def scans(
+    given: SettleInput, known: Known, ends: pa.Table, stalls: Sequence[Stall], holds: Sequence[Hold] = ()
+) -> tuple[list[Votes], list[int]]:
     """Return what closes of brokers' connections say about the scan's period and phase, and the first close of each scan.
 
-    `ends`: the day's channel_events; `stalls`: when the name server was frozen on it.
+    `ends`: the day's channel_events; `stalls`: when the name server was frozen on it; `holds`: when its tables were locked.
     """
     closes = scan_closes(given, ends, namesrv_on(known, given.day))
     of_lives: dict[int, list[evidence.Expiry]] = {life.from_seq: [] for life in known.lives}
+    # A scan closes the first connection when the timer ticks, and the next after it has waited for the lock.
+    late = {
+        expiry.seq
+        for hold in holds
+        for expiry in [one for one in closes if hold.from_seq <= one.seq <= hold.until_seq + LAG_NS][1:]
+    }
     for expiry in closes:
         # Ticks that a stall has held up are made at its end, and say nothing of the timer.
-        if not any(stall.from_seq <= expiry.seq <= stall.until_seq + TICK_LATE_NS for stall in stalls):
+        if expiry.seq not in late and not any(
+            stall.from_seq <= expiry.seq <= stall.until_seq + TICK_LATE_NS for stall in stalls
+        ):
             of_lives[evidence.life_seq([*of_lives], expiry.seq)].append(expiry)
     settings = {(s.life_seq, s.name): s for s in settle_known(known)}
     profiles = {life_seq: profile_named(str(settings[life_seq, VERSION].value)) for life_seq in of_lives}
@@ -134,11 +146,12 @@ def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[ev
 def tick_votes(given: SettleInput, closes: Sequence[int], day: NamesrvDay) -> list[evidence.Vote]:
     """Return what the answers show about when scans ran that no packet shows: of brokers whose leases had ended."""
     spans, windows = [], dict[Timer, list[evidence.TickWindow]]()
+    pauses: list[Stall | Hold] = [*day.schedule.stalls, *day.schedule.holds]
     for lapse in rows_of(_lapses(given, closes, day.namesrv, day.until_seq)):
         timer = day.schedule.timer_at(from_seq := lapse["from_seq"])
-        # Ticks that a stall has held up say nothing of the timer.
+        # Ticks that a pause has held up say nothing of the timer.
         if timer is not None and not any(
-            stall.from_seq < lapse["until_seq"] and from_seq <= stall.until_seq for stall in day.schedule.stalls
+            pause.from_seq < lapse["until_seq"] and from_seq <= pause.until_seq for pause in pauses
         ):
             until_seq = min(lapse["until_seq"], from_seq + timer.period_ns)
             spans.append({**lapse, "until_seq": until_seq, **timer._asdict()})
@@ -413,14 +426,14 @@ def settle(given: SettleInput) -> Settled:
     """Return what is settled of the day. Each setting has its likeliest value; nothing is replayed to find it."""
     known = known_settings(given)
     known = _with(known, votes(given, known))
-    stood = stalls(given)
-    phases, closes = scans(given, known, _ends(given, known, stood), stood)
+    stood, held = stalls(given), holds(given, known)
+    phases, closes = scans(given, known, _ends(given, known, stood), stood, held)
     known = _with(known, phases)
-    context = _context(given, known, closes, stood)
+    context = _context(given, known, closes, stood, held)
     if frame(given.today, bronze.ROUTE_OBSERVATIONS).num_rows:
         cast = evidence.count_votes(tick_votes(given, closes, context), known.lives)
         known = _with(known, cast)
-        context = _context(given, known, closes, stood) if cast else context
+        context = _context(given, known, closes, stood, held) if cast else context
     of_day = {**given.today, bronze.CHANNEL_EVENTS.name: _ends(given, known, stood)}
     return Settled(
         settings_table(known, given.namesrv_id, given.day, given.background.addresses),
@@ -430,9 +443,11 @@ def settle(given: SettleInput) -> Settled:
     )
 
 
-def _context(given: SettleInput, known: Known, closes: Sequence[int], stood: Sequence[Stall]) -> NamesrvDay:
+def _context(
+    given: SettleInput, known: Known, closes: Sequence[int], stood: Sequence[Stall], held: Sequence[Hold]
+) -> NamesrvDay:
     """Return the day as what is known has it."""
-    return namesrv_day(given, namesrv_on(known, given.day), phases_of(settle_known(known)), closes, stood)
+    return namesrv_day(given, namesrv_on(known, given.day), phases_of(settle_known(known)), closes, stood, held)
 
 
 def _ends(given: SettleInput, known: Known, stood: Sequence[Stall]) -> pa.Table:
@@ -616,3 +631,41 @@ def stalls(given: SettleInput) -> list[Stall]:
 def _answered(rows: pa.Table) -> pa.Table:
     arrival = pc.multiply(pc.cast(rows["event_time"], LONG), NS_PER_US)
     return pa.table([arrival, rows["seq"]], schema=_ANSWERED)
+
+
+# -- holds: somebody had the lock of the tables ------------------------------------------------------------------------
+
+_LOCKING = [*LIST_CODES, RequestCode.GET_ROUTEINFO_BY_TOPIC]
+_REGISTERED = pa.schema([("arrival_seq", LONG), ("seq", LONG), ("answered", BOOLEAN)])
+
+
+def holds(given: SettleInput, known: Known) -> list[Hold]:
+    """Return the times in which the tables were locked for long, as shown by registrations that waited; 5.x only.
+
+    To notify a broker of a new smallest id, it connects to it under the lock, for up to three seconds, or longer if it has to
+    look up a name. Unregistrations are answered meanwhile, and applied after that. Who has the lock may show nowhere: it may be a
+    removal, or a request whose connection ended.
+
+    Source: RocketMQ 5.2.0 and 5.4.0 RouteInfoManager.notifyMinBrokerIdChanged.
+    """
+    spans = [span for span in namesrv_on(known, given.day).spans if span[2].profile.batches_unregistrations]
+    if not spans or (pc.max(given.today["hours"]["lag_ns"]).as_py() or 0) <= REMOVAL_LAG_NS:
+        return []
+    rows = given.raw_beats(bronze.REGISTRATIONS.name, columns=["seq", "event_time", "response_code"])
+    arrival = pc.multiply(pc.cast(rows["event_time"], LONG), NS_PER_US)
+    tables = {
+        "registered": pa.table([arrival, rows["seq"], pc.is_valid(rows["response_code"])], schema=_REGISTERED),
+        "observed": frame(given.today, bronze.ROUTE_OBSERVATIONS),
+        "unregistrations": frame(given.today, bronze.UNREGISTRATIONS),
+        "ends": frame(given.today, bronze.CHANNEL_EVENTS),
+    }
+    values = {"lag_ns": REMOVAL_LAG_NS, "locking": _LOCKING, "refused": ResponseCode.SYSTEM_ERROR.value}
+    found: list[Hold] = []
+    for row in rows_of(ask(query("settle/holds"), tables, **values)):
+        hold = Hold(**row)
+        if not any(seq <= hold.from_seq and (until is None or hold.from_seq < until) for seq, until, _ in spans):
+            continue
+        if found and hold.from_seq <= found[-1].until_seq + LAG_NS:  # who waited may have missed the moment between
+            hold = Hold(found[-1].from_seq, max(found.pop().until_seq, hold.until_seq))
+        found.append(hold)
+    return found

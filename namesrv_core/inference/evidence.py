@@ -159,10 +159,10 @@ def _is_in_phase(expiry: Expiry, phase_us: int, period_ns: int) -> bool:
 
 
 def phase_votes(windows: Sequence[TickWindow], assumed: Timer) -> Iterator[Vote]:
-    """Yield votes for the phase that most answers allow, if that are more than allow the one assumed, and for the next.
+    """Yield votes for the phase that most answers allow, if that are more than allow the one assumed.
 
-    Instead of a guess it is the middle of what they leave open. A packet of a scan may be late, but never early, and never later
-    than ticks are.
+    Instead of a guess it is the middle of what they leave open, and the next best ones have votes, too. A packet of a scan may be
+    late, but never early, and never later than ticks are: whatever else answers contradict has gone without a scan.
     """
     period_ns = assumed.period_ns
 
@@ -180,7 +180,7 @@ def phase_votes(windows: Sequence[TickWindow], assumed: Timer) -> Iterator[Vote]
     while left:
         agreeing = [one for one in left if one.allows(tick, period_ns)]
         yield from (Vote(SCAN_PHASE, tick // NS_PER_US, one.seq, one.event_id) for one in agreeing)
-        left = [one for one in left if not one.allows(tick, period_ns)]
+        left = [one for one in left if assumed.is_guess and not one.allows(tick, period_ns)]
         tick = _best_tick(left, period_ns)
 
 

@@ -17,7 +17,7 @@ from namesrv_core.history.verification import Observed
 from namesrv_core.machine import events
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.schedule import ScanSchedule
+from namesrv_core.machine.schedule import Hold, ScanSchedule
 from namesrv_core.machine.step import live_key_of
 from namesrv_core.machine.tables import LiveKey
 from namesrv_core.replay.loop import TimedEvent, is_unknown
@@ -190,7 +190,7 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
         or (_touched(timed.event) and not is_unknown(timed.event, day.namesrv.at(timed.seq)))
     ]
     named = Named(changing, lambda timed: _written(timed.event, owners))
-    holds = _holds(day, changing)
+    holds = day.schedule.holds
     for later in changing:
         if type(later.event) is events.ChannelDestroyed:
             continue
@@ -202,10 +202,7 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
             continue
         received = day.received[later.event_id]
         held = _held_at(holds, received)
-        near = named.of(met, (held[0] - REMOVAL_LAG_NS - 1, later.seq + LAG_NS))
-        behind = [timed for timed in near if timed.seq > later.seq]
-        yield from _scan_and_registration(day, behind, later, received, owners)
-        for earlier in (timed for timed in near if timed.seq < later.seq):
+        for earlier in named.of(met, (held[0] - REMOVAL_LAG_NS - 1, later.seq - 1)):
             if type(earlier.event) is events.ChannelDestroyed:
                 if first_close[earlier.event.channel_id] is earlier:
                     yield from _close_and_registration(day, earlier, later, received, held, owners)
@@ -230,7 +227,7 @@ def _is_done_unseen(day: Day, request: TimedEvent) -> bool:
 
 
 def _lagging_and_others(
-    day: Day, lagging: TimedEvent, behind: Sequence[TimedEvent], owners: Owners, holds: Sequence[tuple[int, int]]
+    day: Day, lagging: TimedEvent, behind: Sequence[TimedEvent], owners: Owners, holds: Sequence[Hold]
 ) -> Iterator[Race]:
     """Yield races of a request with what comes behind it, on its connection, too, if no response tells when it was done.
 
@@ -244,7 +241,8 @@ def _lagging_and_others(
         if type(other.event) is not events.ChannelDestroyed:
             received = day.received.get(other.event_id, 0)
             kind, races = "overlapping_requests", _related(event, other.event)
-            races &= received > lagging.seq and _held_at(holds, received)[0] >= lagging.seq
+            races &= received > lagging.seq
+            races &= _held_at(holds, received)[0] >= lagging.seq or not _are_of_one(event, other.event)
         elif isinstance(event, (events.RegisterBroker, events.UnregisterBroker)):
             kind, channel_id = "register_and_close", other.event.channel_id
             races = event.broker_name in owners.get(channel_id, {}).values()
@@ -256,30 +254,7 @@ def _lagging_and_others(
             yield Race(kind, (lagging, other), (default, late), is_far=True)
 
 
-def _holds(day: Day, changing: Sequence[TimedEvent]) -> list[tuple[int, int]]:
-    """Return the times (from, until) at which the tables were locked for long, as shown by registrations that waited.
-
-    To notify a broker of a new smallest id, 5.x connects to it under the lock, for up to three seconds. Unregistrations
-    are answered meanwhile, and applied after that.
-
-    Source: RocketMQ 5.2.0 and 5.4.0 RouteInfoManager.notifyMinBrokerIdChanged.
-    """
-    waited = (
-        (day.received[timed.event_id], timed.seq)
-        for timed in changing
-        if type(timed.event) is events.RegisterBroker and timed.event_id in day.answered
-        if timed.seq - day.received.get(timed.event_id, timed.seq) > REMOVAL_LAG_NS
-        if day.namesrv.at(timed.seq).profile.batches_unregistrations
-    )
-    found: list[tuple[int, int]] = []
-    for since, until in sorted(waited):
-        if found and since <= found[-1][1]:
-            since, until = found[-1][0], max(found.pop()[1], until)  # noqa: PLW2901
-        found.append((since, until))
-    return found
-
-
-def _held_at(holds: Sequence[tuple[int, int]], seq: int) -> tuple[int, int]:
+def _held_at(holds: Sequence[Hold], seq: int) -> tuple[int, int]:
     """Return the first of `holds` in which, or soon after which, `seq` lies; (`seq`, `seq`) if there is none."""
     number = bisect_left(holds, seq - REMOVAL_LAG_NS, key=lambda held: held[1])
     return holds[number] if number < len(holds) and holds[number][0] < seq else (seq, seq)
@@ -290,11 +265,8 @@ def _waiting_and_registration(day: Day, waiting: TimedEvent, later: TimedEvent, 
 
     That is an unregistration, which is answered before, or a one-way registration; one of the two is a registration.
     """
-    one, other = waiting.event, later.event
-    is_removal, removes = (isinstance(event, events.UnregisterBroker) for event in (one, other))
-    changes = (events.RegisterBroker, events.UnregisterBroker)
-    is_of_one = isinstance(one, changes) and isinstance(other, changes) and one.broker_addr == other.broker_addr
-    if not is_of_one or (removes if is_removal else waiting.event_id in day.answered):
+    is_removal, removes = (isinstance(timed.event, events.UnregisterBroker) for timed in (waiting, later))
+    if not _are_of_one(waiting.event, later.event) or (removes if is_removal else waiting.event_id in day.answered):
         return
     kind = "removal_and_registration" if is_removal else "overlapping_requests"
     name = "unregistration" if is_removal else "one-way registration"
@@ -310,6 +282,12 @@ def _waiting_and_registration(day: Day, waiting: TimedEvent, later: TimedEvent, 
     yield Race(kind, (waiting, later), (default, *others), is_far=True)
 
 
+def _are_of_one(one: events.Event, other: events.Event) -> bool:
+    """Return whether two events are registrations or unregistrations of one broker."""
+    changes = (events.RegisterBroker, events.UnregisterBroker)
+    return isinstance(one, changes) and isinstance(other, changes) and one.broker_addr == other.broker_addr
+
+
 def _close_and_registration(
     day: Day, close: TimedEvent, later: TimedEvent, received: int, held: tuple[int, int], owners: Owners
 ) -> Iterator[Race]:
@@ -320,6 +298,8 @@ def _close_and_registration(
     if later.event.channel_id == close.event.channel_id:
         return
     before = Move(later.event_id, close.seq - 2 if _is_of_scan(day, close) else close.seq, -1)
+    if received > close.seq:  # then it is the close that was late
+        before = Move(close.event_id, later.seq, 1)
     first = Alternative("the registration, then the close", (before,))
     alternatives = [Alternative("the close with the removal, then the registration")]
     if key in closed:
@@ -341,29 +321,6 @@ def _close_and_registration(
 def _is_of_scan(day: Day, close: TimedEvent) -> bool:
     """Return whether a scan expired the broker just before."""
     return day.schedule.first_tick(close.seq - 2, 0) == close.seq - 1
-
-
-def _scan_and_registration(
-    day: Day, behind: Sequence[TimedEvent], later: TimedEvent, received: int, owners: Owners
-) -> Iterator[Race]:
-    """Yield the race of a registration with a scan that found another broker of its name expired; both waited for the lock.
-
-    The scan closes each connection when it reaches its broker. If it had to wait, it closes right after the registration, so
-    `behind` has what took effect until `LAG_NS` later.
-    """
-    if type(later.event) is not events.RegisterBroker:
-        return
-    tick = day.schedule.first_tick(received, 0)
-    if tick is None or tick >= later.seq:
-        return
-    own = key_of(day.namesrv, later.event)
-    for close in behind:
-        closed = owners.get(close.event.channel_id, {}) if type(close.event) is events.ChannelDestroyed else {}
-        if own not in closed and later.event.broker_name in closed.values():
-            default = Alternative("the scan, then the registration")
-            other = Alternative("the registration, then the scan", (Move(later.event_id, tick, -1),))
-            yield Race("removal_and_registration", (later, close), (default, other), is_far=True)
-            return
 
 
 def owners_of(namesrv: Namesrv, registry: Registry, timed_events: Iterable[TimedEvent]) -> Owners:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from namesrv_core.machine.events import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import SCAN_DELAY_MS
@@ -48,6 +48,16 @@ class Stall(NamedTuple):
     until_seq: int
 
 
+class Hold(NamedTuple):
+    """The tables were locked from one position to the other. A scan that finds an ended lease meanwhile waits for the lock."""
+
+    from_seq: int
+    until_seq: int
+
+
+Pause = TypeVar("Pause", Stall, Hold)
+
+
 class Timer(NamedTuple):
     """When a process scans: the period, and one tick, which may be a guess."""
 
@@ -60,12 +70,17 @@ class ScanSchedule:
     """The ticks of one name server. Positions are on the scale of `seq`: nanoseconds since the epoch."""
 
     def __init__(
-        self, epochs: Sequence[ScanEpoch], period_ms: int, scan_closes: Sequence[int] = (), stalls: Sequence[Stall] = ()
+        self,
+        epochs: Sequence[ScanEpoch],
+        period_ms: int,
+        scan_closes: Sequence[int] = (),
+        stalls: Sequence[Stall] = (),
+        holds: Sequence[Hold] = (),
     ) -> None:
         """`scan_closes`: positions where the server closed the channel of a broker whose lease had ended."""
         self._period_ns = period_ms * NS_PER_MS
         self._closes = sorted(scan_closes)
-        self.stalls = sorted(stalls)
+        self.stalls, self.holds = sorted(stalls), sorted(holds)
         self._epochs = sorted(epochs)
         for number, epoch in enumerate(self._epochs):
             if epoch.phase_us is not None:  # the origin moves to the nearest instant that has this phase
@@ -86,12 +101,13 @@ class ScanSchedule:
             return None
         period_ns = self._period_of(epoch)
         earliest_ns = max(after_seq, lease_end_ms * NS_PER_MS)
-        stall = self._stall_at(earliest_ns - 1)  # ticks of its time are made at its end
-        earliest_ns = (earliest_ns if stall is None else stall.from_seq) - 2 * period_ns
+        # Ticks of a pause are made at its end.
+        near = _at(self.stalls, earliest_ns - 1), _at(self.holds, earliest_ns - 1)
+        earliest_ns = min([earliest_ns, *(pause.from_seq for pause in near if pause)]) - 2 * period_ns
         number = max(0, (earliest_ns - epoch.origin_ns - SCAN_DELAY_MS * NS_PER_MS) // period_ns)
         while True:
-            tick = self._tick(epoch, number)
-            if tick > after_seq and tick // NS_PER_MS > lease_end_ms:
+            due, tick = self._tick(epoch, number)
+            if tick > after_seq and due // NS_PER_MS > lease_end_ms:
                 return tick
             number += 1
 
@@ -114,22 +130,25 @@ class ScanSchedule:
     def _period_of(self, epoch: ScanEpoch) -> int:
         return self._period_ns if epoch.period_ms is None else epoch.period_ms * NS_PER_MS
 
-    def _tick(self, epoch: ScanEpoch, number: int) -> int:
-        """Return where a tick is made: just before its packet, if one is seen.
+    def _tick(self, epoch: ScanEpoch, number: int) -> tuple[int, int]:
+        """Return when a tick finds its first ended lease, and when it is made: just before its packet, if one is seen.
 
         One of a stall is made after what had waited: that is worked off at once, and a beat among it renews its broker's lease.
+        One of a hold waits for the lock with its first ended lease in hand.
         """
         tick = epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS + number * self._period_of(epoch)
         if epoch.phase_us is not None:
             index = bisect_left(self._closes, tick - JITTER_NS)
             if index < len(self._closes) and self._closes[index] <= tick + TICK_LATE_NS:
                 tick = self._closes[index] - 1
-        stall = self._stall_at(tick)
-        if stall is None:
-            return tick
-        index = bisect_left(self._closes, stall.until_seq)
-        return min([stall.until_seq + TICK_LATE_NS, *self._closes[index : index + 1]]) - 1
+        if (stall := _at(self.stalls, tick)) is not None:
+            index = bisect_left(self._closes, stall.until_seq)
+            tick = min([stall.until_seq + TICK_LATE_NS, *self._closes[index : index + 1]]) - 1
+        elif (hold := _at(self.holds, tick)) is not None:
+            return tick, hold.until_seq + 1
+        return tick, tick
 
-    def _stall_at(self, seq: int) -> Stall | None:
-        index = bisect_right(self.stalls, seq, key=lambda stall: stall.from_seq) - 1
-        return self.stalls[index] if index >= 0 and seq < self.stalls[index].until_seq else None
+
+def _at(pauses: Sequence[Pause], seq: int) -> Pause | None:
+    index = bisect_right(pauses, seq, key=lambda pause: pause.from_seq) - 1
+    return pauses[index] if index >= 0 and seq < pauses[index].until_seq else None

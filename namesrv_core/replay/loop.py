@@ -483,12 +483,17 @@ def assimilate_response(belief: Belief, event: events.ResponseObserved) -> Step:
     if answered.code != expected.code:  # a lone topic is refused only if the id is new to the group
         unknown.append(not past.knows("broker_addr", asked.broker_name, asked.broker_id))
     elif answered.fields != expected.fields:
-        # What it shows is known if the group's master is, or its absence, and also the master's live entry.
+        # What it shows is known if the group's master is, or its absence, and also the master's live entry. A master is shown
+        # only with its live entry, so the one shown is known not to be there if its entry is.
         group, shown_addr = registry.broker_addr_table.get(asked.broker_name), dict(answered.fields).get("masterAddr")
         addr = None if group is None else group.addr_of.get(MASTER_ID)
         key = live_key_of(namesrv, asked.cluster_name, addr)
         knows_entry = addr is None or (past.knows("broker_live", *key) and belief.has_settled(key))
-        unknown.append(not (knows_entry and past.knows("broker_addr", asked.broker_name, MASTER_ID)))
+        shown_key = live_key_of(namesrv, asked.cluster_name, shown_addr)
+        has_gone = shown_addr is not None and shown_key not in registry.broker_live_table
+        has_gone &= past.knows("broker_live", *shown_key) and belief.has_settled(shown_key)
+        is_known = knows_entry and past.knows("broker_addr", asked.broker_name, MASTER_ID)
+        unknown.append(not (is_known or has_gone))
         if group is not None and shown_addr not in (None, addr):
             slaves = (member for member in group.broker_addrs if member[0] != MASTER_ID)
             shown_group = group._replace(broker_addrs=((MASTER_ID, shown_addr), *slaves))

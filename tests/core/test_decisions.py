@@ -18,7 +18,7 @@ from namesrv_core.inference.decisions import MOST_ORDERS, Decided, Deciding, Pla
 from namesrv_core.inference.races import Day, races_of
 from namesrv_core.machine import events
 from namesrv_core.machine.profile import profile_named
-from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
+from namesrv_core.machine.schedule import Hold, ScanEpoch, ScanSchedule
 from namesrv_core.machine.tables import DataVersion, TopicConfig, TopicTable
 from namesrv_core.replay.loop import TimedEvent
 from tests.situations import Language, Situation
@@ -70,10 +70,11 @@ def day(
     observations: Sequence[Observed],
     received_ms: Mapping[str, float] | None = None,
     profile: Profile = V4_9_7,
+    holds: Sequence[Hold] = (),
 ) -> Day:
     """A day whose requests in `received_ms` were answered; all others take effect as they arrive."""
     namesrv = Namesrv(profile)
-    schedule = ScanSchedule([ScanEpoch(0, 0)], namesrv.scan_period_ms)
+    schedule = ScanSchedule([ScanEpoch(0, 0)], namesrv.scan_period_ms, holds=holds)
     answered = {event_id: round(ms * MS) for event_id, ms in (received_ms or {}).items()}
     received = {
         timed.event_id: timed.seq for timed in timed_events if not isinstance(timed.event, events.ChannelDestroyed)
@@ -123,6 +124,10 @@ def shown(ms: float, *names: str, asked: float | None = None) -> Observed:
     return seen if asked is None else seen._replace(request_seq=round(asked * MS))
 
 
+def locked(from_ms: float, until_ms: float) -> Hold:
+    return Hold(round(from_ms * MS), round(until_ms * MS))
+
+
 LANGUAGE = Language(
     {
         "namesrv": ("namesrv", profile_named),
@@ -132,6 +137,7 @@ LANGUAGE = Language(
         "deleted": ("events", told(lambda ms, name, topic: at(ms, name, events.DeleteTopic(topic, None)))),
         "wiped": ("events", told(lambda ms, name, broker: at(ms, name, events.WipeWritePerm(broker)))),
         "started": ("events", told(lambda ms, name: at(ms, name, events.NamesrvStarted()))),
+        "locked": ("holds", locked),
         "shown": ("answers", shown),
     },
     {},
@@ -146,9 +152,10 @@ def test_answers_decide_what_the_wire_leaves_open(situation: Situation) -> None:
     """Which order was taken, which answers speak for it and against it, and what takes effect elsewhere than recorded."""
     happened: list[Any] = situation.rows["events"]
     received = {timed.event_id: ms for timed, ms in happened if ms is not None}
-    profiles: list[Any] = situation.rows.get("namesrv", [V4_9_7])
+    (profile,) = situation.rows.get("namesrv", [V4_9_7])
     answers: list[Any] = situation.rows.get("answers", [])
-    given = day([timed for timed, _ in happened], answers, received, *profiles)
+    holds: list[Any] = situation.rows.get("holds", [])
+    given = day([timed for timed, _ in happened], answers, received, profile, holds)
     decided, moved = decide(given)
     lines = [f"race {race.kind}" for race in races_of(given) if situation.asked]
     lines += [f"{d.race.kind} {d.chosen} | {' '.join(d.answers_for)} | {' '.join(d.answers_against)}" for d in decided]
@@ -182,9 +189,20 @@ def test_a_member_that_waited_without_response_may_come_behind_all_others_that_d
     replayed(day([], [], profile=V5_4_0), there, [*held, slave._replace(seq=8_002 * MS)], (0, 8_002 * MS))
     route = Question(105, "T")
     seen = Observed("a", 9_000 * MS, 9_000 * MS + 1, route, answer_of(there, route, namesrv))
-    decided, moved = decide(day([slave, *held], [seen], {"held": 5_000, "held-too": 5_500}, V5_4_0))
+    received = {"held": 5_000, "held-too": 5_500}
+    decided, moved = decide(day([slave, *held], [seen], received, V5_4_0, [locked(5_000, 8_001)]))
     assert ("a",) in [each.answers_for for each in decided]
     assert [(placed.event_id, placed.seq) for placed in moved] == [("slave", 8_001 * MS + 1)]
+
+
+@pytest.mark.parametrize("holds", [[], [locked(124_000, 126_000)]])
+def test_a_scan_waits_for_the_lock_behind_registrations_that_do(holds: list[Hold]) -> None:
+    """A slave without topics of its own keeps those of its dead master: the scan that finds both leases ended comes last."""
+    life = [registered(1_000, "slave", "c1", addr=B, slave=True, topic="U"), registration(2_000, "master")]
+    life.append(registered(126_000, "again", "c2", addr=B, slave=True, topic="U"))
+    seen = polled([(126_500, topics("TBW102", "T", "U"))])
+    given = day(life, seen, {"again": 124_000}, V5_4_0, holds)
+    assert explained_by(given) == ({"a126500"} if holds else frozenset())
 
 
 def test_a_request_may_come_before_several_that_were_under_way() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule, Stall
+from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, Hold, ScanEpoch, ScanSchedule, Stall
 from tests.situations import Language, Situation
 
 SECOND = 1_000_000_000
@@ -29,6 +29,7 @@ LANGUAGE = Language(
         "period": ("period", lambda ms: ms),
         "close": ("closes", ns),
         "stall": ("stalls", lambda begin, end: Stall(ns(begin), ns(end))),
+        "hold": ("holds", lambda begin, end: Hold(ns(begin), ns(end))),
     },
     {},
     dt.date(1970, 1, 1),
@@ -42,7 +43,7 @@ def test_ticks(case: Situation) -> None:
     """The first tick that finds a lease ended, and whether the phase of ticks is known."""
     (period_ms,) = case.rows.get("period", [10_000])
     epochs, closes = case.rows.get("epochs", [ScanEpoch(0, 0)]), tuple(case.rows.get("closes", ()))
-    ticks = ScanSchedule(epochs, period_ms, closes, case.rows.get("stalls", []))
+    ticks = ScanSchedule(epochs, period_ms, closes, case.rows.get("stalls", []), case.rows.get("holds", []))
     found = []
     for one, other in map(str.split, case.asked):
         if one == "phase":

@@ -87,6 +87,14 @@ def test_a_late_packet_is_corrected_as_far_as_answers_demand() -> None:
     assert {vote.value for vote in evidence.phase_votes(told, shown)} == {3_000_000}
 
 
+def test_what_has_gone_without_a_scan_is_no_vote_for_another_phase() -> None:
+    """Where a close shows the phase, many answers about one broker that no scan took say nothing of the timer."""
+    told = [TickWindow(2_000 * MS, 3_000 * MS, 1, "a")]
+    told += [TickWindow(7_000 * MS, (7_500 + n) * MS, 2, f"b{n}") for n in range(9)]
+    shown = Timer(PERIOD_MS * MS, 23_004 * MS, is_guess=False)
+    assert [vote.value for vote in evidence.phase_votes(told, shown)] == [3_000_000]
+
+
 def test_nobody_scans_before_the_first_start() -> None:
     """There is no timer that an answer could tell something of."""
     schedule = ScanSchedule([ScanEpoch(500_000 * MS, 500_000 * MS)], PERIOD_MS)

@@ -235,6 +235,18 @@ def test_what_is_no_list_of_entries_shows_none(body: str | None) -> None:
     assert server.take(events.ResponseObserved(register(), Answer(0, body)), 10).changes == ()
 
 
+@pytest.mark.parametrize(("leaves", "members"), [(False, {0: A, 1: B}), (True, {1: B})])
+def test_a_master_that_was_seen_to_leave_is_not_brought_back(leaves: bool, members: dict[int, str]) -> None:  # noqa: FBT001
+    """The response to a slave that had waited shows a master that left meanwhile: it was done before that."""
+    server, slave = Server(Namesrv(V5_4_0)), register(addr=B)._replace(broker_id=1)
+    if leaves:
+        server.take(events.UnregisterBroker("C", A, "a", 0), 10)
+    server.take(slave, 20)
+    shown = (("haServerAddr", "h"), ("masterAddr", A))
+    server.take(events.ResponseObserved(slave, Answer(0, None, None, shown)), 20)
+    assert server.members("a") == members
+
+
 @pytest.mark.parametrize("is_response", [True, False])
 def test_an_entry_without_a_value_is_in_no_list_and_stays(is_response: bool) -> None:  # noqa: FBT001
     """The response to a registration and the list of a namespace leave it out: that corrects nothing, and changes no row."""

@@ -15,7 +15,17 @@ from namesrv_core import V4_9_7, Namesrv, NamesrvConfig
 from namesrv_core.inference.settings import Known, Life, Statement, Votes
 from namesrv_core.machine.schedule import Stall
 from namesrv_day.context import NamesrvDay, namesrv_day
-from namesrv_day.settle import known_settings, namesrv_on, scans, settings_of, settle, stalls, under_idle_limit, votes
+from namesrv_day.settle import (
+    holds,
+    known_settings,
+    namesrv_on,
+    scans,
+    settings_of,
+    settle,
+    stalls,
+    under_idle_limit,
+    votes,
+)
 from schemas import gold
 from tests.day.settle_given import (
     DAY,
@@ -225,6 +235,8 @@ def told(what: str, given: Given, situation: Situation) -> list[str]:
     if what == "stalls":
         return [" ".join(f"{(seq - seq_at(0)) / 1_000_000:g}" for seq in stall) for stall in stalls(given.input)]
     known, closes = known_settings(given.input), list[int]()
+    if what == "holds":
+        return [" ".join(f"{(seq - seq_at(0)) / 1_000_000:g}" for seq in hold) for hold in holds(given.input, known)]
     if what == "votes":
         cast = votes(given.input, known)
     else:
