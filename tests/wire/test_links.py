@@ -309,9 +309,10 @@ def test_what_is_left_out_is_named(tmp_path: Path) -> None:
         ethernet(ipv4(17, udp(2152, b"\x34\xff" + bytes(9) + b"\x85" + bytes(44)))),
     ]
     said = (
-        "2 in IEEE 802.3 frames; 1 in ARP; 1 in ESP; 1 in ICMP in VXLAN; 1 in PPP protocol 0xc021 in PPPoE; 1 in UDP, of which 1 of "
-        "port 53; 1 in UDP in GTP-U, of which 1 of port 2152; 1 in UDP in GUE, of which 1 of port 6080; 1 in UDP in VXLAN, of which "
-        "1 of port 37008; 1 in damaged or cut headers; 1 in damaged or cut headers in GTP-U; 1 in protocol 9 in VXLAN-GPE"
+        "2 in IEEE 802.3 frames; 1 in ARP; 1 in ESP; 1 in ICMP in VXLAN; 1 in PPP protocol 0xc021 in PPPoE; "
+        "1 in UDP, of which 1 of port 53; 1 in UDP in GTP-U, of which 1 of port 2152; 1 in UDP in GUE, of which 1 of port 6080; "
+        "1 in UDP in VXLAN, of which 1 of port 37008; 1 in damaged or cut headers; 1 in damaged or cut headers in GTP-U; "
+        "1 in protocol 9 in VXLAN-GPE"
     )
     assert left_out(tmp_path / "a", pcap(frames)) == (0, said)
     assert left_out(tmp_path / "a", pcap(frames, 147)) == (0, "13 in frames of link type 147")
