@@ -161,7 +161,7 @@ HEARTBEATS = requests(
     *BROKER,
     *columns("""
         data_version DATA_VERSION: Version sent; NULL for 904
-        nth* INT: Number, from 0, among the heartbeats of its connection with the same code and event_time
+        nth* INT: Number, from 0, among its connection's heartbeats with this code and event_time; higher behind a clock's step back
     """),
     STATED_ID,
     derived={"event_id": FOLLOWING_ID.format(time="event_time")},
@@ -341,7 +341,7 @@ ROUTE_OBSERVATIONS = events(
         remark STRING: Remark of the answer
         response_fields STRING: Header fields of the answer (101: value) as JSON; NULL if none
         body STRING: Body of the answer as text (319: the properties that are kept); NULL if empty
-        nth* INT: Number, from 0, among the answers of its connection with the same code and effect_time
+        nth* INT: Number, from 0, among its connection's answers with this code and effect_time; higher behind a clock's step back
     """),
     STATED_ID,
     *columns("""

@@ -308,8 +308,11 @@ KINDS: Final[dict[str, Kind]] = {
 SCHEMA: Final = "namesrv-event/1"
 _KIND_OF_TABLE: Final = {kind.table: name for name, kind in KINDS.items()}
 _TIME = re.compile(
-    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?:Z|([+-])([01]\d|2[0-3]):?([0-5]\d))", re.ASCII
+    r"(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?)(?:(?<=:\d\d:\d\d)[.,](\d{1,9}))?"
+    r"(?:Z|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)(?:\[[\w/+-]+\])?",
+    re.ASCII | re.IGNORECASE,
 )
+"""As RFC 3339 and ISO 8601 have it, and Java's ZonedDateTime.toString: it leaves out seconds that are 0, and adds a zone's name."""
 _EXPECTED: Final = "ISO-8601 with T and Z or an offset, or epoch milliseconds, expected"
 EVENT_ID = re.compile(r"[0-9a-f]{32}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -564,6 +567,7 @@ _UNREADABLE: Final = (
         re.compile(rb"\s*\{[ \t\r]*\n"),
         "its objects go over several lines: an event log has one JSON object on each line",
     ),
+    (re.compile(rb"\x1f\x8b|\x28\xb5\x2f\xfd|\xfd7zXZ|BZh|\x04\x22\x4d\x18"), "it is compressed twice: unpack it once"),
     (re.compile(rb"(?s).{257}ustar|PK\x03\x04"), "it is an archive (tar or zip): give the files that are in it"),
 )
 """How files begin that are no event log as a whole, though their lines may look like one's, and what is reported of them."""

@@ -180,6 +180,14 @@ class Kind(IntEnum):
     LLC = 25
     NFLOG = 26
     PKTAP = 27
+    VNTAG = 28
+    ETAG = 29
+    NSH = 30
+    GTP = 31
+    GTP_EXTENSION = 32
+    TZSP = 33
+    TZSP_FIELD = 34
+    GUE = 35
     LINK_TYPE = -1
     ETHER_TYPE = -2
     PROTOCOL = -3
@@ -194,7 +202,7 @@ class Kind(IntEnum):
     """UDP to a port that is not configured as VXLAN's, though it looks like that, and holds TCP."""
     PPP_PROTOCOL = -11
     NEXT = -12
-    """What VXLAN says that it holds, where it holds something else than Ethernet."""
+    """What VXLAN or NSH says that it holds, and is not read."""
 
 
 # Source: the list of link types of tcpdump.org; 14 is raw IP where systems of old say so.
@@ -222,6 +230,9 @@ _ETHER_TYPES: Final = {
     0x880B: Kind.PPP,
     **dict.fromkeys((0x8100, 0x88A8, 0x9100, 0x9200, 0x9300), Kind.VLAN),
     **dict.fromkeys((0x8847, 0x8848), Kind.MPLS),
+    0x8926: Kind.VNTAG,
+    0x893F: Kind.ETAG,
+    0x894F: Kind.NSH,
     0x88BE: Kind.ERSPAN2,
     0x22EB: Kind.ERSPAN3,
 }
@@ -238,10 +249,18 @@ _PROTOCOLS: Final = {
     51: Kind.AUTHENTICATION,
 }
 _EXTENSIONS: Final = {**dict.fromkeys((0, 43, 60, 135, 139, 140), Kind.EXTENSION), 44: Kind.FRAGMENT6}
-# Of PPP, and of VXLAN with other contents.
+# Of PPP, and of VXLAN and NSH (RFC 8300) with other contents.
 _PPP: Final = {0x0021: Kind.IPV4, 0x0057: Kind.IPV6, 0x0281: Kind.MPLS, 0x0031: Kind.ETHERNET}
-_GPE: Final = {1: Kind.IPV4, 2: Kind.IPV6, 3: Kind.ETHERNET}
-_PORTS: Final = {4790: Kind.VXLAN_GPE, 6081: Kind.GENEVE, 6635: Kind.MPLS, 4754: Kind.GRE}
+_GPE: Final = {1: Kind.IPV4, 2: Kind.IPV6, 3: Kind.ETHERNET, 4: Kind.NSH, 5: Kind.MPLS}
+_PORTS: Final = {
+    2152: Kind.GTP,
+    4754: Kind.GRE,
+    4790: Kind.VXLAN_GPE,
+    6080: Kind.GUE,
+    6081: Kind.GENEVE,
+    6635: Kind.MPLS,
+    37008: Kind.TZSP,
+}
 _FAMILIES: Final = (2, 10, 24, 28, 30)
 """Internet addresses, as Linux and the BSDs number them. Source: the list of link types, LINKTYPE_NULL."""
 _TUNNELS: Final = {
@@ -254,20 +273,25 @@ _TUNNELS: Final = {
     Kind.ERSPAN3: "ERSPAN",
     Kind.PPPOE: "PPPoE",
     Kind.ETHERIP: "EtherIP",
+    Kind.NSH: "NSH",
+    Kind.GTP: "GTP-U",
+    Kind.TZSP_FIELD: "TZSP",
+    Kind.GUE: "GUE",
 }
 # Headers with an ether type of what follows: how long they are, and where it is.
 _TYPED: Final = {
     Kind.ETHERNET: (14, 12),
     Kind.VLAN: (4, 2),
+    Kind.VNTAG: (6, 4),
+    Kind.ETAG: (8, 6),
     Kind.COOKED: (16, 14),
     Kind.COOKED2: (20, 0),
     Kind.HDLC: (4, 2),
 }
 _MAY_HIDE: Final = frozenset({Kind.LINK_TYPE, Kind.TOO_DEEP, Kind.NO_TIME})
-_NAMED_TYPES: Final = {0x0806: "ARP", 0x88CC: "LLDP", 0x88E5: "MACsec", 0x8863: "PPPoE discovery", 0x894F: "NSH"}
+_NAMED_TYPES: Final = {0x0806: "ARP", 0x88CC: "LLDP", 0x88E5: "MACsec", 0x8863: "PPPoE discovery"}
 _FIRST_TYPE: Final = 0x600
 """Below it an ether type is a length: spanning tree and the like, whose frames say no type. Source: IEEE 802.3."""
-_NSH: Final = 4
 _NFULA_PAYLOAD: Final = 9
 """Source: Linux, nfnetlink_log.h."""
 _NAMED_PROTOCOLS: Final = {
@@ -384,7 +408,13 @@ class Peeled:
             Kind.ERSPAN2: (8, self._erspan2),
             Kind.ERSPAN3: (12, self._erspan3),
             Kind.VXLAN: (8, self._vxlan),
-            Kind.VXLAN_GPE: (8, self._vxlan_gpe),
+            Kind.VXLAN_GPE: (8, partial(self._next, 8)),
+            Kind.NSH: (8, lambda which: self._next((self.one(self.at[which] + 1) & 63) * 4, which)),
+            Kind.GTP: (8, self._gtp),
+            Kind.GTP_EXTENSION: (4, self._gtp_extension),
+            Kind.TZSP: (5, self._tzsp),
+            Kind.TZSP_FIELD: (1, self._tzsp_field),
+            Kind.GUE: (4, self._gue),
             Kind.GENEVE: (8, self._geneve),
             Kind.ETHERIP: (2, lambda which: self._go(which, 2, int(Kind.ETHERNET))),
         }
@@ -622,10 +652,49 @@ class Peeled:
         is_right = self.one(self.at[which]) & 8 > 0
         self._go(which, 8, np.where(is_right, int(Kind.ETHERNET), int(Kind.UDP_PORT)))
 
-    def _vxlan_gpe(self, which: Ints) -> None:
-        following = self.one(self.at[which] + 3)
-        self.number[which] = following
-        self._go(which, 8, _BY_GPE[following])
+    def _next(self, size: Ints | int, which: Ints) -> None:
+        """Go on behind a header of so many bytes, of which the fourth says what follows."""
+        self.number[which] = following = self.one(self.at[which] + 3)
+        self._go(which, size, _BY_GPE[following])
+
+    def _gtp(self, which: Ints) -> None:
+        """Of a user's packets only (3GPP TS 29.281): each of three flags makes the header longer."""
+        at = self.at[which]
+        flags = self.one(at)
+        is_extended = (flags & 4 > 0) & (self.one(at + 11) > 0)
+        kind = np.where(is_extended, int(Kind.GTP_EXTENSION), int(Kind.IP))
+        is_right = (flags >> 4 == 3) & (self.one(at + 1) == 255)
+        self._go(which, np.where(flags & 7 > 0, 12, 8), np.where(is_right, kind, int(Kind.UDP_PORT)))
+
+    def _gtp_extension(self, which: Ints) -> None:
+        at, end = self.at[which], self.end[which]
+        size = self.one(at) * 4
+        is_last = self.one(np.minimum(at + size, end) - 1) == 0
+        kind = np.where(is_last, int(Kind.IP), int(Kind.GTP_EXTENSION))
+        self._go(which, size, np.where(size > 0, kind, int(Kind.MALFORMED)))
+
+    def _tzsp(self, which: Ints) -> None:
+        """Of sniffers that send what they see: Ethernet behind fields, the last of which is an end.
+
+        Its port may be anybody's own one, to which others answer.
+        """
+        is_ethernet = self.four(self.at[which]) | 1 << 16 == 0x0101_0001
+        self._go(which, 4, np.where(is_ethernet, int(Kind.TZSP_FIELD), int(Kind.UDP_PORT)))
+
+    def _tzsp_field(self, which: Ints) -> None:
+        at = self.at[which]
+        field = self.one(at)
+        kind = np.where(field == 1, int(Kind.ETHERNET), int(Kind.TZSP_FIELD))
+        self._go(which, np.where(field > 1, 2 + self.one(at + 1), 1), kind)
+
+    def _gue(self, which: Ints) -> None:
+        """As Linux has it (draft-ietf-intarea-gue): of version 1 there is no header; what only controls holds no packet."""
+        at, port = self.at[which], self.number[which]
+        first = self.one(at)
+        self._protocol(which, np.where(first >> 6 == 0, 4 + (first & 31) * 4, 0), self.one(at + 1), _BY_PROTOCOL)
+        self.kind[which[first >> 6 == 1]] = Kind.IP
+        is_other = (first >> 6 > 1) | (first >> 5 == 1)
+        self.kind[which[is_other]], self.number[which[is_other]] = Kind.UDP_PORT, port[is_other]
 
     def _geneve(self, which: Ints) -> None:
         at = self.at[which]
@@ -661,7 +730,7 @@ def _named(kind: int, number: int, outer: int, suspect: int) -> LeftOut:
         Kind.ETHER_TYPE: _NAMED_TYPES.get(number) or (ether_type if number else "no IP"),
         Kind.PROTOCOL: _NAMED_PROTOCOLS.get(number, f"IP protocol {number}"),
         Kind.PPP_PROTOCOL: f"PPP protocol {number:#06x}",
-        Kind.NEXT: "NSH" if number == _NSH else f"protocol {number}",
+        Kind.NEXT: f"protocol {number}",
         Kind.FRAGMENT: "IP fragments",
         Kind.MALFORMED: "damaged or cut headers",
         Kind.TOO_DEEP: f"tunnels more than {MAX_NESTED} deep",

@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any, Final, Literal
 
 from namesrv_wire.errors import MAX_WINDOW_BYTES
+from namesrv_wire.lateness import STEP_BACK_NS
 from namesrv_wire.packets.segments import ACK, FIN, RST, Segment
 from namesrv_wire.rows import FrameRow, Values
 from namesrv_wire.secrets import blot
@@ -29,6 +30,8 @@ GIVE_UP_NS: Final = 600_000_000_000
 """A connection that is silent for this long after its idle close is done with."""
 
 NEVER_NS: Final = 1 << 63
+_BEHIND: Final = 1 << 16
+"""More heartbeats or answers than one connection has in a microsecond."""
 
 _FEW_STALE: Final = 1_000
 """So many timers of connections that are gone, beyond twice as many as are watched, wait to be forgotten."""
@@ -431,10 +434,14 @@ class Connection:
         return pending.time_ns <= self.lost_ns or (acked is not None and self.from_server.stream.ahead(acked) > 1)
 
     def nth_at(self, code: int, at_us: int) -> int:
-        """Note a heartbeat, or an answer; return how many with its code came before it in the same microsecond."""
-        last_us, nth = self.times.get(code, (None, 0))
-        nth = nth + 1 if last_us == at_us else 0
-        self.times[code] = at_us, nth
+        """Note a heartbeat, or an answer; return how many with its code came before it in the same microsecond.
+
+        Behind a step back of the clock the same microseconds come again: numbers then go on from `_BEHIND`.
+        """
+        latest_us, nth = self.times.get(code, (-1, 0))
+        again = nth + 1 if at_us == latest_us else max(nth + 1, _BEHIND)
+        nth = 0 if at_us > latest_us else again
+        self.times[code] = max(at_us, latest_us), nth
         return nth
 
     def dump(self, time_ns: int) -> dict[str, Any]:
@@ -448,8 +455,9 @@ class Connection:
         state["pending"] = [(at, p.code, p.seq, p.time_ns, p.row, p.question) for at, p in self.pending.items()]
         state["early"] = [[opaque, *answered] for opaque, answered in self.early.items()]
         state["reverse"] = list(self.reverse.items())
-        # None of an earlier microsecond can come again.
-        state["times"] = [[code, *last] for code, last in self.times.items() if last[0] >= time_ns // 1_000]
+        # None of an earlier microsecond can come again, however the clock steps back.
+        since_us = (time_ns - STEP_BACK_NS) // 1_000
+        state["times"] = [[code, *last] for code, last in self.times.items() if last[0] >= since_us]
         state["client_seen"] = sorted(self.client_seen)
         return state
 

@@ -11,12 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from backports import zstd
 
 from jobs.ingest.sources import source_of
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.logs.event_log import SCHEMA, line_of, read_blocks
 from namesrv_wire.rows import AnyRow
 from schemas.bronze import TABLES
+from tests.pcap import pcap
 from tests.wire.counted import read_event_log
 from tests.wire.forge import NAMESRV, conversation, of_table, rows_of
 
@@ -96,6 +98,9 @@ def test_equal_lines_are_duplicates_and_others_are_not(tmp_path: Path) -> None:
         ("2026-01-02T03:04:05.006+00:00", TIME_NS),
         ("2026-01-02T11:04:05.006+08:00", TIME_NS),
         ("2026-01-01T22:34:05,006-0430", TIME_NS),
+        ("2026-01-02t11:04:05.006+08", TIME_NS),
+        ("2026-01-02T03:04z", TIME_NS - 5_006_000_000),
+        ("2026-01-02T11:04+08:00[Asia/Shanghai]", TIME_NS - 5_006_000_000),
         (str(TIME_NS // 10**6), TIME_NS),
         (json.loads(f"{TIME_NS // 10**6}.0"), TIME_NS),
         (TIME_NS // 10**6 + 0.25, TIME_NS + 250_000),
@@ -104,7 +109,7 @@ def test_equal_lines_are_duplicates_and_others_are_not(tmp_path: Path) -> None:
     ],
 )
 def test_times(tmp_path: Path, time: object, ns: int) -> None:
-    """Epoch milliseconds, also in quotes or with a fraction, and ISO-8601 with an offset and up to nanoseconds are times."""
+    """Epoch milliseconds, also in quotes or with a fraction, and ISO-8601 as Java writes it, with up to nanoseconds, are times."""
     (row,) = read(tmp_path / "log", BASE | {"kind": "unregistration", "time": time})
     assert (row.values["seq"], row.values["event_time"]) == (ns, ns // 1000)
 
@@ -292,6 +297,16 @@ def test_a_file_that_is_no_event_log_is_refused_whole(
         list(read_event_log(path))
     source = source_of(path)
     assert source.kind == "event_log"
+
+
+@pytest.mark.parametrize("content", [b"", json.dumps(BASE).encode(), pcap([])])
+def test_a_file_that_is_compressed_twice_is_refused_as_that(tmp_path: Path, content: bytes) -> None:
+    """Whatever it holds; nobody is told that a capture is none."""
+    path = tmp_path / "a.pcap.zst.gz"
+    path.write_bytes(gzip.compress(zstd.compress(content)))
+    assert source_of(path).kind == "event_log"
+    with pytest.raises(CaptureError, match="compressed twice: unpack it once"):
+        list(read_event_log(path))
 
 
 @pytest.mark.parametrize(

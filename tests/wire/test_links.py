@@ -302,14 +302,20 @@ def test_what_is_left_out_is_named(tmp_path: Path) -> None:
         ethernet(vxlan(ethernet(ipv4(1, bytes(40))))),
         b"short",
         MACS + b"\x88\x64" + struct.pack(">BBHHH", 0x11, 0, 9, 4, 0xC021) + bytes(40),
-        ethernet(ipv4(17, udp(4790, b"\x0c\x00\x00\x04" + bytes(44)))),
+        ethernet(ipv4(17, udp(4790, b"\x0c\x00\x00\x09" + bytes(44)))),
+        ethernet(vxlan(ethernet(ipv4(17, udp(37_008, b"\x01\x23\x81\x80" + bytes(44)))))),
+        ethernet(ipv4(17, udp(6080, b"\x20\x01" + bytes(44)))),
+        ethernet(ipv4(17, udp(2152, b"\x32\x01" + bytes(44)))),
+        ethernet(ipv4(17, udp(2152, b"\x34\xff" + bytes(9) + b"\x85" + bytes(44)))),
     ]
     said = (
-        "2 in IEEE 802.3 frames; 1 in ARP; 1 in ESP; 1 in ICMP in VXLAN; 1 in NSH in VXLAN-GPE; 1 in PPP protocol 0xc021 in PPPoE; "
-        "1 in UDP, of which 1 of port 53; 1 in damaged or cut headers"
+        "2 in IEEE 802.3 frames; 1 in ARP; 1 in ESP; 1 in ICMP in VXLAN; 1 in PPP protocol 0xc021 in PPPoE; "
+        "1 in UDP, of which 1 of port 53; 1 in UDP in GTP-U, of which 1 of port 2152; 1 in UDP in GUE, of which 1 of port 6080; "
+        "1 in UDP in VXLAN, of which 1 of port 37008; 1 in damaged or cut headers; 1 in damaged or cut headers in GTP-U; "
+        "1 in protocol 9 in VXLAN-GPE"
     )
     assert left_out(tmp_path / "a", pcap(frames)) == (0, said)
-    assert left_out(tmp_path / "a", pcap(frames, 147)) == (0, "9 in frames of link type 147")
+    assert left_out(tmp_path / "a", pcap(frames, 147)) == (0, "13 in frames of link type 147")
 
 
 @pytest.mark.slow

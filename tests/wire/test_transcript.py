@@ -130,6 +130,25 @@ def test_seq_is_unique_and_increasing_for_packets_of_one_nanosecond() -> None:
     assert seqs == sorted(set(seqs), key=int)
 
 
+@pytest.mark.parametrize("cut", [None, 0, 7])
+def test_what_comes_again_in_a_microsecond_that_was_there_is_another_event(cut: int | None) -> None:
+    """Behind a clock that was set back heartbeats and answers have ids of their own, in the next file (from `cut` on), too."""
+    talk = Talk(gap_ns=10 * MS_NS).open()
+    begin = len(talk.segments)
+    for opaque in range(20):
+        talk.ask(request(904, BROKER, flag=ONE_WAY, opaque=opaque)).exchange(105, {"topic": "T"}, opaque=opaque)
+    middle = begin + (len(talk.segments) - begin) // 2
+    back_ns = talk.segments[middle].time_ns - talk.segments[begin].time_ns
+    segments = [*talk.segments[:middle], *(s._replace(time_ns=s.time_ns - back_ns) for s in talk.segments[middle:])]
+    at, first = len(segments) if cut is None else middle + cut, Transcript()
+    rows = rows_of(segments[:at], first)
+    rows += rows_of(segments[at:], Transcript(carry=first.carry()))
+    for table, time in (("heartbeats", "event_time"), ("route_observations", "effect_time")):
+        found = of_table(rows, table)
+        assert (len(found), len({row[time] for row in found})) == (20, 10)
+        assert len({row["event_id"] for row in found}) == 20
+
+
 def life(rows: list[AnyRow]) -> list[str]:
     return [str(v["kind"]) for v in of_table(rows, "namesrv_events")]
 

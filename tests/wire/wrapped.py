@@ -140,6 +140,11 @@ def snap(ip: bytes) -> bytes:
     return b"\xaa\xaa\x03\x00\x00\x00" + ether_type(ip) + ip
 
 
+def nsh(following: int, what: bytes, more: int = 0) -> bytes:
+    """Return what a service chain carries, behind so many bytes of metadata."""
+    return struct.pack(">HBBI", 2 + more // 4, 2, following, 0x00000AFF) + bytes(more) + what
+
+
 def on_ethernet(tunnel: Callable[[bytes], bytes]) -> Wrapping:
     """Return a tunnel between two hosts on Ethernet."""
     return Wrapping(1, lambda ip: ethernet(tunnel(ip)))
@@ -187,6 +192,22 @@ WRAPPINGS = {
     "VXLAN, VLAN inside": on_ethernet(lambda ip: vxlan(tagged(ethernet(ip), 0x8100))),
     "VXLAN-GPE": on_ethernet(lambda ip: ipv4(17, udp(4790, b"\x0c\x00\x00\x03" + bytes(4) + ethernet(ip)))),
     "Geneve": on_ethernet(lambda ip: geneve(ip, bytes(12))),
+    "VN-Tag": Wrapping(1, lambda ip: MACS + b"\x89\x26" + bytes(4) + ether_type(ip) + ip),
+    "E-Tag, VLAN": Wrapping(1, lambda ip: MACS + b"\x89\x3f" + bytes(6) + b"\x81\x00\x00\x05" + ether_type(ip) + ip),
+    "NSH": Wrapping(1, lambda ip: MACS + b"\x89\x4f" + nsh(1 if ip[0] >> 4 == 4 else 2, ip)),
+    "NSH in VXLAN-GPE": on_ethernet(
+        lambda ip: ipv4(17, udp(4790, b"\x0c\x00\x00\x04" + bytes(4) + nsh(3, ethernet(ip), 16)))
+    ),
+    "GTP-U": on_ethernet(lambda ip: ipv4(17, udp(2152, struct.pack(">BBHI", 0x30, 255, len(ip), 9) + ip))),
+    "GTP-U, extensions": on_ethernet(
+        lambda ip: ipv4(17, udp(2152, b"\x36\xff" + bytes(9) + b"\x85\x01\x00\x01\xc0\x02" + bytes(7) + ip))
+    ),
+    "TZSP": on_ethernet(lambda ip: ipv4(17, udp(37008, b"\x01\x00\x00\x01\x01" + ethernet(ip)))),
+    "TZSP, fields": on_ethernet(
+        lambda ip: ipv4(17, udp(37008, b"\x01\x00\x00\x01\x00\x0a\x01\xd3\x00\x01" + ethernet(ip)))
+    ),
+    "GUE": on_ethernet(lambda ip: ipv4(17, udp(6080, b"\x01" + bytes([in_ip(ip)]) + bytes(6) + ip))),
+    "GUE, no header": on_ethernet(lambda ip: ipv4(17, udp(6080, ip))),
     "EtherIP": on_ethernet(lambda ip: ipv4(97, b"\x30\x00" + ethernet(ip))),
     "VXLAN in GRE in VLAN": Wrapping(
         1, lambda ip: tagged(ethernet(gre(0x0800, vxlan(ethernet(ip)), 0x2000, bytes(4))), 0x8100)
