@@ -208,7 +208,7 @@ def full_disk(error: BaseException, warehouse: str | None, outcome: str = NOTHIN
 
     temporary = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0]
     folders = [str(Path(folder).resolve()) for folder in (warehouse, temporary) if folder]
-    named = [folder for folder in folders if any(folder in text for text in texts)]
+    named = [place for place in (*folders, "<stdout>", "<stderr>") if any(place in text for text in texts)]
     # If one folder lies within the other, name the inner one.
     named = [folder for folder in named if not any(other.startswith(f"{folder}/") for other in named)]
     shown = " or ".join(f"{folder} ({_free_mib(folder)} MiB free)" for folder in named or folders)

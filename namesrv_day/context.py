@@ -273,10 +273,10 @@ class BeatsDuring(Protocol):
 class Background:
     """What is known of a name server beside what is recorded of it on a day.
 
-    `settings_before`: its namesrv_settings of the last day before; `settings_later`: those of days after; `scan_life`: its
-    event_outcomes of earlier days that `IS_SCAN_LIFE`; `given`: what conf/ says; `first_seen_seq`: the position of its first event
-    ever, if no start of it is recorded; `going_on`: something is recorded of it after the day; `addresses`: the rows of that table
-    that name it.
+    `settings_before`: its namesrv_settings of the last day before; `settings_later`: those of this day and later ones that this
+    run has settled; `scan_life`: its event_outcomes of earlier days that `IS_SCAN_LIFE`; `given`: what conf/ says;
+    `first_seen_seq`: the position of its first event ever, if no start of it is recorded; `going_on`: something is recorded of it
+    after the day; `addresses`: the rows of that table that name it.
     """
 
     settings_before: pa.Table = field(default_factory=lambda: empty(gold.NAMESRV_SETTINGS))

@@ -28,6 +28,7 @@ from namesrv_core.inference.settings import (
     Setting,
     Source,
     Votes,
+    in_hindsight,
     namesrv_of,
     reconsidered,
     statement_of,
@@ -60,7 +61,8 @@ from schemas.times import day_start_seq
 DELETION, IDLE_LIMIT = "delete_topic_with_broker_registration", "channel_max_idle_ms"
 _LISTS = {"enable_all_topic_list": (206,), "enable_topic_list": (224, 311, 312, 313)}
 """The switches for lists of topics, and the questions for these."""
-_PERIOD = "scan_period_ms"
+_PERIOD, _RETURNED = "scan_period_ms", "return_order_topic_config_to_broker"
+_SHOWN = (Source.STATED, Source.INFERRED)
 # An idle close comes up to this long after its limit: measured 61 ms.
 _IDLE_LATE_MS = 250
 
@@ -73,7 +75,7 @@ def namesrv_on(known: Known, day: dt.date) -> Namesrv:
 def votes(given: SettleInput, known: Known) -> list[Votes]:
     """Return what the day's answers and closes say, read as they are, about the settings that are open."""
     settled = settle_known(known)
-    wanted = {setting.name for setting in settled if setting.source.is_open}
+    wanted = {setting.name for setting in settled if setting.source.is_open} | known.shown_before.keys()
     cast = [
         evidence.Vote(name, row["value"], row["seq"], row["event_id"])
         for name, votes_of in _VOTES.items()
@@ -114,7 +116,8 @@ def scans(
     cast = [
         vote
         for life_seq, expiries in of_lives.items()
-        if (period := settings.get((life_seq, _PERIOD))) is not None and period.source.is_open
+        if (period := settings.get((life_seq, _PERIOD))) is not None
+        if period.source.is_open or _PERIOD in known.shown_before
         for vote in evidence.scan_period_votes(expiries, profiles[life_seq].scan_period_ms)
     ]
     of_period = evidence.count_votes(cast, known.lives, known.statements)
@@ -399,7 +402,7 @@ _VOTES: dict[str, Callable[[SettleInput], Iterable[Row]]] = {
     DELETION: _deletion_votes,
     IDLE_LIMIT: _idle_votes,
     "notify_min_broker_id_changed": _notification_votes,
-    "return_order_topic_config_to_broker": _order_return_votes,
+    _RETURNED: _order_return_votes,
 }
 """What gives the votes about a setting: rows with `seq`, `event_id`, and the `value` for which they speak."""
 
@@ -439,7 +442,10 @@ def settle(given: SettleInput) -> Settled:
         settings_table(known, given.namesrv_id, given.day, given.background.addresses),
         context,
         day_events(of_day, tables=OTHERS, with_answers=context.has_unknown_past),
-        min((setting.life_seq for setting in reconsidered(settle_known(known), known.before)), default=None),
+        min(
+            (s.life_seq for s in reconsidered(settle_known(known), known.before, known.shown_before)),
+            default=None,
+        ),
     )
 
 
@@ -476,8 +482,12 @@ def known_settings(given: SettleInput) -> Known:
     background = given.background
     before = {setting.name: setting for setting in settings_of(background.settings_before)}
     # What the first of the later days that did so found out about the start of a process.
-    later = sorted(rows_of(background.settings_later), key=lambda row: row["day"], reverse=True)
+    settled = sorted(rows_of(background.settings_later), key=lambda row: row["day"], reverse=True)
+    later = [row for row in settled if row["day"] != given.day]
     starts = (row for row in later if row["from_seq"] == row["process_seq"] and row["setting"] != ADDRESSES)
+    # What this day itself has shown to the run that read it before, when it may have had fewer rows.
+    shown = _shown_on(given, before)
+    is_again = len(later) < len(settled)
     known = Known(
         _lives(facts, before, frame(given.today, bronze.ROUTE_OBSERVATIONS)),
         [
@@ -486,10 +496,9 @@ def known_settings(given: SettleInput) -> Known:
             if fact["kind"] in ("configured", "changed")
         ],
         given=background.given,
-        before=before,
-        hindsight={
-            (s.name, s.life_seq): s for s in map(setting_of, starts) if s.source in (Source.STATED, Source.INFERRED)
-        },
+        before={name: setting for name, setting in before.items() if is_again or name not in shown},
+        hindsight={(s.name, s.life_seq): in_hindsight(s) for s in map(setting_of, starts) if s.source in _SHOWN},
+        shown_before=shown,
     )
     last = before.get(VERSION)
     is_carried = last is not None and last.source is not Source.GIVEN
@@ -499,6 +508,17 @@ def known_settings(given: SettleInput) -> Known:
         newest = pc.max(given.raw_beats(bronze.REGISTRATIONS.name, columns=[column])[column]).as_py()
         known = replace(known, fallback_version=_release(newest or 0))
     return known
+
+
+def _shown_on(given: SettleInput, settings: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Return the settings, of a process that began before, that events of the day show."""
+    found = [s for s in settings.values() if s.source in _SHOWN and s.from_seq == s.life_seq]
+    firsts = pa.array([s.evidence[0] for s in found], STRING)
+    rows = [frame(given.today, table)["event_id"] for table in (*OTHERS, bronze.ROUTE_OBSERVATIONS)]
+    if any(s.name == _RETURNED for s in found):
+        rows.append(given.raw_beats(bronze.REGISTRATIONS.name, columns=["event_id"])["event_id"])
+    shown = {of for ids in rows for of in ids.filter(pc.is_in(ids, value_set=firsts)).to_pylist()}
+    return {s.name: s for s in found if s.evidence[0] in shown}
 
 
 def is_open(known: Known, name: str) -> bool:

@@ -69,6 +69,8 @@ _RUN = "SELECT run_id, finished_time, versions, digests FROM runs_committed WHER
 _BATCH = 1_000
 # What DuckDB raises: its message may quote bytes of a damaged file that are no text.
 _FAILURES = (duckdb.Error, UnicodeDecodeError)
+ENDS_THE_SESSION = (duckdb.InternalException, duckdb.FatalException)
+"""What DuckDB raises where it answers nothing more; a damaged file can cause it."""
 # Failures that no file can cause, but for columns that it names otherwise. A damaged file causes other classes, whose text does
 # not always name it.
 _OF_THE_QUESTION = (
@@ -311,6 +313,8 @@ class Answers:
         if isinstance(error, duckdb.PermissionException):
             only = f"{message.splitlines()[0]}: of files only the warehouse's are read here"
             return UsageError(only, " (ask sql --unsafe)")
+        if isinstance(error, ENDS_THE_SESSION):
+            return Answers(self.warehouse, self._run_id)._as_job_error(duckdb.Error(message), sql)  # noqa: SLF001
         read = [name for name in touched(sql) if name in asked.stored()]
         if not isinstance(error, _OF_THE_QUESTION) or not self._have_their_columns(read):
             from jobs.store.check import require_readable  # noqa: PLC0415  as above

@@ -13,7 +13,6 @@ import dataclasses
 import datetime as dt
 import json
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +30,7 @@ from jobs.passes import InProcess
 from jobs.store.check import Holder
 from jobs.store.coverage import require_covered, text_of
 from jobs.store.files import read_files
-from jobs.store.places import table_path
+from jobs.store.places import table_path, temporary_folder
 from jobs.store.published import sha256_of_file
 from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_core.inference.settings import ADDRESSES, VERSION, namesrv_of, value_of
@@ -82,11 +81,11 @@ def attest(
     with nightly.timed(nightly.Summary(), console, "ask again"):
         known, again = published(answers), asked_again(answers, console.share)
     (run,) = answers.ask(_RUN, run=answers.known.run_id).dicts()
-    with tempfile.TemporaryDirectory(prefix="namesrv-audit-") as folder:
+    with temporary_folder("audit") as folder:
         with nightly.timed(nightly.Summary(), console, "inputs"):
-            files = linked(warehouse, answers.known.run_id, Path(folder), console.share)
+            files = linked(warehouse, answers.known.run_id, folder, console.share)
         conf = configured(answers, warehouse.conf)
-        made = rerun(conf, Path(folder), console)
+        made = rerun(conf, folder, console)
         contents = contents_differing(answers, made)
         rows = {} if at is None else {name: tuple(_rows(of, name, *at) for of in (made, answers)) for name in tables}
     differing = answers_differing(again, known)

@@ -323,7 +323,7 @@ def _refused(command: Command) -> int:
 def _maintain(command: Command) -> int:
     given, console = command.arguments, command.console
     _require_there(command.warehouse)
-    with locked(command.warehouse.path), waiting() as share:
+    with (read_locked if given.dry_run else locked)(command.warehouse.path), waiting() as share:
         done = maintain(command.warehouse, given.retain_days, share, dry_run=given.dry_run)
     rows = []
     for name, (days, files, files_after, size, size_after) in [*done.by_table.items(), ("all tables", done.total)]:

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from jobs import __version__
 from jobs.ask.changes import objects
-from jobs.ask.engine import nearest
+from jobs.ask.engine import ENDS_THE_SESSION, nearest
 from jobs.cli.library import METHODS, History
 from jobs.cli.output import plain
 from jobs.cli.validate import warehouse_at
@@ -73,7 +73,12 @@ class Server:
             as_of = {"run_id": known.run_id, "published": plain(known.finished_time)}
             self._of_run = {"known": as_of, "coverage": [plain(span) for span in spans.dicts()[:_SPANS]]}
         found = self._found if name == "sql" else self._kept
-        return found(self._history, name, json.dumps(arguments), max(1, min(limit, MOST_ROWS)))
+        try:
+            return found(self._history, name, json.dumps(arguments), max(1, min(limit, MOST_ROWS)))
+        except JobError as error:
+            if isinstance(error.__cause__, ENDS_THE_SESSION):
+                self._history = None
+            raise
 
     def _found(self, history: History, name: str, arguments: str, most: int) -> dict[str, Any]:
         names, rows, values = _asked(history, name, json.loads(arguments))

@@ -33,19 +33,21 @@ _EVERY_S, _PATIENCE_S, _LOOKED_EVERY_S = 60, 2, 0.2
 
 
 class Guarded(io.TextIOBase):
-    """A stream that makes text `printable`, except line ends and tabs."""
+    """A stream that makes text `printable`, except line ends and tabs. An error of it names it: `<stdout>`."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
 
     def write(self, text: str) -> int:
         """Write text."""
-        self.stream.write(printable(text, keep="\n\t"))
+        with self._named():
+            self.stream.write(printable(text, keep="\n\t"))
         return len(text)
 
     def flush(self) -> None:
         """Flush the stream."""
-        self.stream.flush()
+        with self._named():
+            self.stream.flush()
 
     def isatty(self) -> bool:
         """Return whether the stream is a terminal."""
@@ -54,6 +56,14 @@ class Guarded(io.TextIOBase):
     def fileno(self) -> int:
         """Return the descriptor of the stream."""
         return self.stream.fileno()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            error.filename = self.stream.name
+            raise
 
 
 class Console:

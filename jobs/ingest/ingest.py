@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import tempfile
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import count, pairwise
 from operator import itemgetter
 from typing import Any, Final
@@ -30,7 +30,7 @@ from jobs.passes import InProcess, Passes, Processes
 from jobs.processes import cores, given_back, rarely_collected
 from jobs.store.files import LONG_TEXTS, DataFile, read_files
 from jobs.store.ledger import days_of
-from jobs.store.places import local_path
+from jobs.store.places import local_path, temporary_folder
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.events import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import CHANNEL_MAX_IDLE_MS
@@ -468,8 +468,10 @@ def _read(
     of_addresses = {addr: watermarks[name] for addr, name in namesrv_of.items() if name in watermarks}
     lateness = Lateness(watermarks | of_addresses, warehouse.conf.late_limit_days, warehouse.until_us)
     is_here = local_path(warehouse.staging) is None and isinstance(passes, InProcess)
-    folder = f"{tempfile.gettempdir()}/{warehouse.run_id}" if is_here else warehouse.staging
-    with staging_in(folder, warehouse.run_id, warehouse.started.date(), namesrv_of) as staging:
+    with (
+        temporary_folder("staging") if is_here else nullcontext(warehouse.staging) as folder,
+        staging_in(f"{folder}", warehouse.run_id, warehouse.started.date(), namesrv_of) as staging,
+    ):
         reading = Reading(warehouse, staging, lateness, result, passes)
         files = reading.read(sources)
         rows = [file.row for file in files]

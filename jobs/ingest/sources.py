@@ -8,7 +8,6 @@ import hashlib
 import os
 import shutil
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +26,7 @@ from jobs.conf import PipelineConf
 from jobs.errors import UsageError, first_line
 from jobs.ingest import STANDARD_INPUT
 from jobs.passes import InProcess, Passes
-from jobs.store.places import Stored, filesystem_of, local_path
+from jobs.store.places import Stored, filesystem_of, local_path, temporary_folder
 from jobs.store.published import delta_uri
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.events import NS_PER_US
@@ -153,11 +152,12 @@ def given_files(warehouse: Warehouse, inputs: Sequence[str], passes: Passes) -> 
     names = warehouse.rows(bronze.SOURCES, None, ["fingerprint", "content_sha256"], is_known)
     known: dict[str, str] = dict(zip(*names.to_pydict().values(), strict=True))
     given, found, untold = Given(), list[Source](), list[str]()
-    with tempfile.TemporaryDirectory(prefix="namesrv-inputs-") as folder:
+    with temporary_folder("inputs") as folder:
         for number, name in enumerate(inputs):
-            own, path = Path(folder, str(number)), local_path(name)
+            own, path = folder / str(number), local_path(name)
             files: Mapping[Path, str | None]
-            is_named = name != STANDARD_INPUT and path is not None and path.is_fifo()  # as shells make it of <(COMMAND)
+            # A pipe, as shells make it of <(COMMAND), or a device such as /dev/null.
+            is_named = name != STANDARD_INPUT and path is not None and (path.is_fifo() or path.is_char_device())
             if name == STANDARD_INPUT or is_named:
                 own.mkdir()
                 with (own / "standard-input").open("wb") as piped, contextlib.ExitStack() as opened:

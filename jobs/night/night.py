@@ -429,7 +429,7 @@ class Night:
         self._hold([gold.NAMESRV_SETTINGS], starts)
         settings = warehouse.rows(gold.NAMESRV_SETTINGS, starts) if starts else empty(gold.NAMESRV_SETTINGS)
         # What a later day found out counts if this run has found it: as published it may come from this day, as it was then.
-        later = warehouse.rows(gold.NAMESRV_SETTINGS, [d for d in self._settled if d > day])
+        later = warehouse.rows(gold.NAMESRV_SETTINGS, [d for d in self._settled if d >= day])
         scan_life, addresses = self._scan_life(day, start), warehouse.rows(bronze.ADDRESSES)
         suspected = self.suspected(day)
         today = files_of(warehouse, [*(t for t in bronze.TABLES if t.partition_by), bronze.TOPIC_CONFIGS_TABLE], [day])

@@ -71,9 +71,9 @@ def maintain(
 ) -> Maintained:
     """Compact, then delete what neither the last published run nor any run published in the last `retain_days` days needs.
 
-    The caller holds the lock. `dry_run` changes nothing, and counts files that compaction would replace as they are. `share`
-    gets the number of finished tables, and of all. Raises TamperedError before anything is deleted, BrokenLogError for a log
-    with a missing commit, LayoutError.
+    The caller holds the lock; that of readers will do for `dry_run`, which changes nothing, and counts files that compaction
+    would replace as they are. `share` gets the number of finished tables, and of all. Raises TamperedError before anything is
+    deleted, BrokenLogError for a log with a missing commit, LayoutError.
     """
     warehouse.require_ledger()  # refuses another layout, or an older ledger, before anything is changed
     root = warehouse.path

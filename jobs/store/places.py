@@ -7,10 +7,13 @@ import fcntl
 import io
 import os
 import re
+import shutil
 import socket
+import tempfile
+import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path, PosixPath
 from typing import Any, TextIO
@@ -48,6 +51,7 @@ def filesystem_of(path: str) -> tuple[Any, str]:
 
 
 _CHUNK = 8 << 20
+_NEW_S = 60
 
 
 class Stored(PosixPath):
@@ -185,6 +189,31 @@ def _take(file: TextIO, kind: int, warehouse: str) -> None:
         if holder and (holder[3] != socket.gethostname() or _is_alive(int(holder[2]))):
             held = f"{holder[1]} is writing to"
         raise WarehouseBusyError(f"{warehouse}: {held} this warehouse") from error
+
+
+@contextmanager
+def temporary_folder(kind: str) -> Iterator[Path]:
+    """Yield a temporary folder, which is removed at the end; first, those of its kind that killed processes have left are.
+
+    Each process holds a lock on its own, which the system releases when it dies.
+    """
+    prefix = f"namesrv-{kind}-"
+    for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        with suppress(OSError), _held(folder, fcntl.LOCK_NB):
+            if time.time() - folder.stat().st_mtime > _NEW_S:  # a new one may not be held yet
+                shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory(prefix=prefix) as made, _held(Path(made), 0):
+        yield Path(made)
+
+
+@contextmanager
+def _held(folder: Path, patience: int) -> Iterator[None]:
+    opened = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | patience)
+        yield
+    finally:
+        os.close(opened)
 
 
 def _is_alive(process: int) -> bool:

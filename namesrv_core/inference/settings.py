@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from namesrv_core.asking.requests import java_boolean, java_int, java_long
@@ -299,7 +300,8 @@ class Known:
 
     `lives`: its processes in order, first the one that ran when the day began, if any. `before`: settings at the end of
     the day before. `hindsight`: findings of later days, by name and start of the process. `fallback_version`: used if
-    no answer shows a version.
+    no answer shows a version. `shown_before`: settings at the end of the day before that are known from this day itself; they
+    are among `before` only if this run has settled the day already.
     """
 
     lives: Sequence[Life]
@@ -309,6 +311,7 @@ class Known:
     before: Mapping[str, Setting] = field(default_factory=dict)
     hindsight: Mapping[tuple[str, int], Setting] = field(default_factory=dict)
     fallback_version: str = "4.9.7"
+    shown_before: Mapping[str, Setting] = field(default_factory=dict)
 
 
 def text_of(value: Value) -> str:
@@ -395,19 +398,37 @@ def settle(known: Known) -> list[Setting]:
     return found
 
 
-def reconsidered(settled: Iterable[Setting], before: Mapping[str, Setting]) -> list[Setting]:
+def reconsidered(
+    settled: Iterable[Setting],
+    before: Mapping[str, Setting],
+    shown_before: Mapping[str, Setting] = MappingProxyType({}),
+) -> list[Setting]:
     """Return the settings whose value since the start of their process turns out to differ from the one assumed before.
 
     Earlier days of that process were replayed with the wrong value, or without the phase of its scans. A changed phase,
-    however, comes from a clock that was set, and does not concern those days.
+    however, comes from a clock that was set, and does not concern those days. What they know from this day, as it was
+    (`shown_before`, see `Known`), they are to know as it is now.
     """
+    anew = {name: setting for name, setting in shown_before.items() if name not in before}
+    before = {**before, **anew}
     return [
         setting
         for setting in settled
         if (old := before.get(VERSION if setting.name == SCAN_PHASE else setting.name)) is not None
         and (old.life_seq, old.from_seq) == (setting.life_seq, setting.from_seq)
-        and (SCAN_PHASE not in before if setting.name == SCAN_PHASE else old.value != setting.value)
+        and (
+            in_hindsight(setting) != in_hindsight(anew[setting.name])
+            if setting.name in anew
+            else SCAN_PHASE not in before
+            if setting.name == SCAN_PHASE
+            else old.value != setting.value
+        )
     ]
+
+
+def in_hindsight(setting: Setting) -> Setting:
+    """Return what earlier days of the process know of a setting that a later day shows: how often it does is not their affair."""
+    return setting._replace(evidence=setting.evidence[:1], answers_for=1, answers_against=0)
 
 
 def _at_start(
@@ -416,7 +437,8 @@ def _at_start(
     """Return the value at the start of the process, or of the day if it began earlier, from the first source that knows."""
     last = last if last is not None and last.source is not Source.GIVEN else None
     mine = last if last is not None and last.life_seq == life.from_seq else None
-    later = known.hindsight.get((name, life.from_seq))
+    later, voted = known.hindsight.get((name, life.from_seq)), _voted(known.votes, name, life)
+    mine = _anew(mine, stated, voted)
     in_order = (
         mine if mine is not None and mine.source is Source.CHANGED else None,
         _started(name, known.given[name], Source.GIVEN, life) if name in known.given else None,
@@ -424,12 +446,22 @@ def _at_start(
         stated,
         later if later is not None and later.source is Source.STATED else None,
         mine if mine is not None and not mine.source.is_open else None,
-        _voted(known.votes, name, life),
+        voted,
         later,
         mine,
         None if last is None else _inherited(last, life),
+        _started(name, default, Source.DEFAULT, life),
     )
-    return next((one for one in in_order if one is not None), _started(name, default, Source.DEFAULT, life))
+    found, *others = (one for one in in_order if one is not None)
+    # A later day that shows what is taken anyway tells nothing: whether it is asked depends on other settings.
+    otherwise = next((one for one in others if one is not later), found)
+    return otherwise if found is later and otherwise.value == found.value else found
+
+
+def _anew(mine: Setting | None, *found: Setting | None) -> Setting | None:
+    """Return `mine`, known from before, or one `found` that says the same by the same event: it counts all of the day's."""
+    same = (of for of in found if of is not None and mine is not None and in_hindsight(of) == in_hindsight(mine))
+    return next(same, mine)
 
 
 def _phase(known: Known, life: Life, last: Setting | None) -> list[Setting]:
@@ -440,6 +472,7 @@ def _phase(known: Known, life: Life, last: Setting | None) -> list[Setting]:
     mine = last if last is not None and last.life_seq == life.from_seq else None
     cast = [v for v in known.votes if (v.name, v.life_seq) == (SCAN_PHASE, life.from_seq)]
     voted = _voted(cast, SCAN_PHASE, life)
+    mine = _anew(mine, voted)
     if mine is not None and (voted is None or voted.answers_for < _ENOUGH or mine.value in (v.value for v in cast)):
         voted = None
     found = voted or mine or known.hindsight.get((SCAN_PHASE, life.from_seq))

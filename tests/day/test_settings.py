@@ -7,7 +7,7 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from namesrv_core.inference.settings import Known, Life, Setting, Source, Statement, Votes, settle
+from namesrv_core.inference.settings import Known, Life, Setting, Source, Statement, Votes, in_hindsight, settle
 from namesrv_day.arrow import empty, table_of
 from namesrv_day.settle import is_open, known_settings, namesrv_on, settings_of, settings_table
 from schemas import bronze, gold
@@ -106,22 +106,23 @@ def test_settings_of_other_days_are_found_again() -> None:
     assert not is_open(after, "order_message_enable")
     assert is_open(after, "enable_topic_list")
 
+    rows = written(known, TOMORROW)
     before = known_settings(Given({"namesrv_events": [START]}, settings_later=rows).input)
-    assert setting(before, "order_message_enable") == setting(known, "order_message_enable")
+    assert setting(before, "order_message_enable") == in_hindsight(setting(known, "order_message_enable"))
     assert not is_open(before, "version")
 
 
 def test_hindsight_is_what_the_first_of_the_later_days_found_of_a_start() -> None:
-    """Defaults and later changes are nobody's finding about the start."""
+    """Defaults and later changes are nobody's finding about the start; of those who show it, the first alone is known."""
     life_of = [Life(seq_at(1_000), "5.4.0", "v")]
-    found = [Known(life_of, votes=[Votes(seq_at(1_000), "order_message_enable", True, n, ())]) for n in (3, 5)]
+    found = [Known(life_of, votes=[Votes(seq_at(1_000), "order_message_enable", True, n, (f"{n}",))]) for n in (3, 5)]
     change = Statement(seq_at(2_000), "c", {"enable_topic_list": False}, changes=True)
     days = [(Known(life_of, [change]), 1), (found[0], 2), (found[1], 3)]
     rows = pa.concat_tables([written(known, DAY + dt.timedelta(days=n)) for known, n in reversed(days)])
     known = known_settings(Given({"namesrv_events": [START]}, settings_later=rows).input)
-    assert {name: s.answers_for for (name, _), s in known.hindsight.items()} == {
-        "version": 1,
-        "order_message_enable": 3,
+    assert {name: (s.evidence, s.answers_for) for (name, _), s in known.hindsight.items()} == {
+        "version": (("v",), 1),
+        "order_message_enable": (("3",), 1),
     }
 
 

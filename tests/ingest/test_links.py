@@ -137,3 +137,9 @@ def test_an_event_log_comes_through_a_pipe_too(
     assert (read.sources, read.errors, read.events) == (["standard-input"], [], 2)
     assert read_in(tmp_path / "w2", path).errors == []
     assert content(tmp_path / "w") == content(tmp_path / "w2")
+
+
+def test_an_empty_device_is_an_empty_pipe(tmp_path: Path) -> None:
+    """Whoever gives /dev/null is told what is wrong with it, not that it is not there."""
+    (error,) = ingest(warehouse_at(tmp_path / "w"), ["/dev/null"]).errors
+    assert "not a capture: it starts with nothing" in error

@@ -9,10 +9,12 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 
 from jobs.ask.engine import Answers
+from jobs.cli.mcp import Server
 from jobs.errors import TamperedError
 from jobs.store.check import check
 from jobs.store.places import table_path
@@ -123,6 +125,25 @@ def test_a_footer_over_which_arrow_ends_the_process_is_named(copied: Path, monke
         wrong = check(warehouse_at(copied)).wrong
         assert {sentence.partition(": ")[0] for sentence in wrong} == {"sources"}
         path.write_bytes(whole)
+
+
+def test_a_size_below_zero_over_which_duckdb_ends_its_session_is_named(copied: Path) -> None:
+    """The size of a column chunk is negative: the file is named all the same, and who asks in a session goes on in another."""
+    (path, *_) = published_files(copied, gold.EVENT_OUTCOMES)
+    chunk = pq.read_metadata(path).row_group(0).column(0)
+    sizes = [b"\x16" + _zigzag(size) for size in (chunk.total_uncompressed_size, chunk.total_compressed_size)]
+    flipped(path, path.read_bytes().index(b"".join(sizes)) + len(sizes[0]) + 1, 0)
+    server = Server(str(copied))
+    with pytest.raises(TamperedError, match=path.name) as refused:
+        server.answer("sql", {"query": "SELECT * FROM event_outcomes"}, 1)
+    assert isinstance(refused.value.__cause__, duckdb.InternalException)
+    assert server.answer("sql", {"query": "SELECT 1 AS n"}, 1)["rows"] == [{"n": 1}]
+
+
+def _zigzag(number: int) -> bytes:
+    """Return a number of 0 to 8,191 as Thrift's compact protocol writes it."""
+    last, first = divmod(2 * number, 128)
+    return bytes([first | 128, last] if last else [first])
 
 
 @pytest.mark.parametrize(("which", "bit"), [(max, 0), (min, 7)])

@@ -15,7 +15,7 @@ from namesrv_core.machine import events
 from schemas import gold
 from schemas.findings import Thresholds
 from schemas.times import day_of
-from tests.ingest.given import DAY, DAY_MS, FIRST, START_MS, Line, write
+from tests.ingest.given import DAY, DAY_MS, FIRST, START_MS, Line, at, broker, write
 from tests.night.nights import Capture, night, rows
 from tests.night.server import Server
 
@@ -74,8 +74,8 @@ def test_settings_are_found_and_days_before_the_evidence_are_replayed_again(tmp_
     second = run(tmp_path, server.lines[seen:], "second")
     assert second.days == [FIRST.isoformat(), SECOND.isoformat()]
     assert decided(tmp_path / "w") == [
-        (FIRST, DELETES, "true", "inferred", 2),
-        (FIRST, ORDERS, "true", "inferred", 2),
+        (FIRST, DELETES, "true", "inferred", 1),
+        (FIRST, ORDERS, "true", "inferred", 1),
         (SECOND, DELETES, "true", "inferred", 2),
         (SECOND, ORDERS, "false", "changed", 1),
         (SECOND, ORDERS, "true", "inferred", 2),
@@ -90,6 +90,43 @@ def test_settings_are_found_and_days_before_the_evidence_are_replayed_again(tmp_
     at_once = tmp_path / "at-once"
     at_once.mkdir()
     assert run(at_once, server.lines, "both").digests == second.digests
+
+
+SAYS: dict[str, Line] = {
+    "refused": {"kind": "observation", "code": 206, "response_code": 1, "remark": "disable"},
+    "listed": {"kind": "observation", "code": 206, "body": '{"topicList":["T","U"]}'},
+    "on": {"kind": "namesrv", "event": "configured", "properties": "enableAllTopicList=true"},
+    "off": {"kind": "namesrv", "event": "configured", "properties": "enableAllTopicList=false"},
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "known"),
+    [
+        ({28: "refused"}, {29: "refused", 30: "refused"}, "false"),
+        ({28: "refused"}, {29: "listed", 30: "listed"}, "true"),
+        ({28: "listed"}, {29: "refused", 30: "refused"}, "false"),
+        ({28: "off"}, {29: "on"}, "false"),
+        ({28: "off"}, {27: "on"}, "true"),
+        ({28: "on"}, {27: "off"}, "false"),
+    ],
+)
+def test_what_a_day_shows_of_earlier_ones_is_what_the_whole_day_shows(
+    tmp_path: Path, first: dict[int, str], then: dict[int, str], known: str
+) -> None:
+    """More of a day comes an hour later, or late: whatever it says, the tables are those of one night."""
+    began = {"kind": "namesrv", "event": "started"}, {"kind": "namesrv", "event": "identified", "version": 493}
+    nights = [
+        [at(1, began[0]), at(1.01, began[1]), at(2, broker("a", "TU", 1))],
+        *([at(hour, SAYS[word]) for hour, word in some.items()] for some in (first, then)),
+    ]
+    for number, lines in enumerate(nights):
+        said = night(tmp_path / "w", write(tmp_path / f"{number}.jsonl", lines))
+    held = {row["setting"]: row["value"] for row in rows(tmp_path / "w", gold.NAMESRV_SETTINGS) if row["day"] == FIRST}
+    assert held["enable_all_topic_list"] == known
+    together = sorted((line for lines in nights for line in lines), key=itemgetter("time"))
+    at_once = night(tmp_path / "at-once", write(tmp_path / "all.jsonl", together))
+    assert said.digests == at_once.digests
 
 
 @pytest.mark.parametrize("period_ms", [10**18 - 1, (1 << 63) - 1])

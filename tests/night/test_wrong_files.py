@@ -195,6 +195,8 @@ def test_what_was_refused_can_be_looked_at_forgotten_and_given_again(
     assert nightly(path, "--input", *some_days(tmp_path), wrong) == EXIT_INPUT
     capsys.readouterr()
     with read_locked(str(path)):
+        assert main(["maintain", "--dry-run", "--warehouse", str(path)]) == EXIT_OK, "it changes nothing either"
+        capsys.readouterr()
         assert main(["refused", "--warehouse", str(path)]) == EXIT_OK
     said = capsys.readouterr().out
     assert said.startswith("refused  ")

@@ -30,7 +30,8 @@ from jobs.errors import (
     known_failure,
     not_allowed,
 )
-from jobs.store.places import locked, read_locked
+from jobs.store.places import locked, read_locked, temporary_folder
+from tests.places import CHECKOUT
 from tests.store.tiny import DAY, NUMBERS, put, warehouse_at
 
 
@@ -100,6 +101,25 @@ def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:
         pass
 
 
+def test_what_a_killed_process_has_left_among_temporary_files_goes_with_the_next_run(tmp_path: Path) -> None:
+    """The folder of one that lives stays, however old it is, and so does a new one, which its process may not hold yet."""
+    code = "import os; from jobs.store.places import temporary_folder\n"
+    code += "with temporary_folder('inputs') as made: (made / 'x').touch(), print(made, flush=True), os.kill(os.getpid(), 9)"
+    here = {**os.environ, "TMPDIR": str(tmp_path)}
+    left, new = (
+        Path(subprocess.run([sys.executable, "-c", code], env=here, stdout=-1, text=True, check=False).stdout.strip())
+        for _ in range(2)
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("tempfile.tempdir", str(tmp_path))
+        with temporary_folder("inputs") as held:
+            for folder in (left, held):
+                os.utime(folder, (0, 0))
+            with temporary_folder("inputs"):
+                assert [folder.exists() for folder in (left, new, held)] == [False, True, True]
+        assert [*tmp_path.iterdir()] == [new]
+
+
 def test_a_full_disk_is_told_from_other_failures(tmp_path: Path) -> None:
     """The sentence names the folder whose disk is full, however deep the cause lies; other errors are none of its business."""
     error = RuntimeError("the task failed")
@@ -110,6 +130,15 @@ def test_a_full_disk_is_told_from_other_failures(tmp_path: Path) -> None:
     assert full_disk(DeltaError(f"Generic error: {tmp_path}/x: No space left on device (os error 28)"), str(tmp_path))
     assert full_disk(OSError(errno.EDQUOT, "Disk quota exceeded", str(tmp_path / "x")), str(tmp_path)) == said
     assert full_disk(OSError(errno.EACCES, "Permission denied"), str(tmp_path)) is None
+
+
+def test_a_full_disk_behind_the_output_is_not_that_of_the_warehouse() -> None:
+    """What could not be written is named: standard output."""
+    with Path("/dev/full").open("wb") as full:
+        job = [sys.executable, "-m", "jobs", "reference"]
+        done = subprocess.run(job, cwd=CHECKOUT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == EXIT_DISK_FULL
+    assert done.stderr.startswith("namesrv-history: the disk of <stdout> (0 MiB free) is full. Nothing was published")
 
 
 @pytest.fixture
