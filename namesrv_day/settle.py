@@ -349,16 +349,20 @@ def _expiries(given: SettleInput, ends: pa.Table, profile: Profile) -> list[evid
 
 def _single_beats(given: SettleInput, asked: pa.Table) -> dict[str, pa.Table]:
     """Return single beats of addresses, each in some hours (`broker_addr`, `period`), or of others of them."""
-    at = pc.field("effect_time")
-    begins = [(period * PERIOD_US, (period + 1) * PERIOD_US) for period in pc.unique(asked["period"]).to_pylist()]
-    spans = ((at >= pa.scalar(begin, TIMESTAMP)) & (at < pa.scalar(end, TIMESTAMP)) for begin, end in begins)
-    where = reduce(or_, spans, pc.scalar(False)) & pc.field("broker_addr").isin(asked["broker_addr"])
+    where = _during(pc.unique(asked["period"]).to_pylist()) & pc.field("broker_addr").isin(asked["broker_addr"])
     return {
         table.name: given.raw_beats(table.name, columns=_BEATEN[table.name], where=where)
         if asked.num_rows
         else empty(table)
         for table in BEATS
     }
+
+
+def _during(periods: Iterable[int]) -> pc.Expression:
+    """Return the condition that a beat took effect in one of these hours."""
+    at, begins = pc.field("effect_time"), [(period * PERIOD_US, (period + 1) * PERIOD_US) for period in periods]
+    spans = ((at >= pa.scalar(begin, TIMESTAMP)) & (at < pa.scalar(end, TIMESTAMP)) for begin, end in begins)
+    return reduce(or_, spans, pc.scalar(False))
 
 
 def _owners(given: SettleInput) -> pa.Table:
@@ -669,9 +673,15 @@ def holds(given: SettleInput, known: Known) -> list[Hold]:
     Source: RocketMQ 5.2.0 and 5.4.0 RouteInfoManager.notifyMinBrokerIdChanged.
     """
     spans = [span for span in namesrv_on(known, given.day).spans if span[2].profile.batches_unregistrations]
-    if not spans or (pc.max(given.today["hours"]["lag_ns"]).as_py() or 0) <= REMOVAL_LAG_NS:
+    late = given.today["hours"].filter(
+        (pc.field("kind") == bronze.REGISTRATIONS.name) & (pc.field("lag_ns") > REMOVAL_LAG_NS)
+    )
+    if not spans or not late.num_rows:
         return []
-    rows = given.raw_beats(bronze.REGISTRATIONS.name, columns=["seq", "event_time", "response_code"])
+    periods = {us // PERIOD_US for name in ("first_us", "last_us") for us in late[name].to_pylist()}
+    rows = given.raw_beats(
+        bronze.REGISTRATIONS.name, columns=["seq", "event_time", "response_code"], where=_during(sorted(periods))
+    )
     arrival = pc.multiply(pc.cast(rows["event_time"], LONG), NS_PER_US)
     tables = {
         "registered": pa.table([arrival, rows["seq"], pc.is_valid(rows["response_code"])], schema=_REGISTERED),

@@ -106,13 +106,15 @@ TOPIC_QUEUE_HISTORY = _history(
             "broker_has_a_group",
             "covered",
             "Queue data of a named broker exist only while the name is in broker_addr_history, unless only a log or an answer "
-            "shows them.",
+            "shows them, or others have no name.",
             # In 4.x those without a name may stay: a lost address is looked for further, and only what the last group had goes.
+            # Before 4.9.4 the search for those of another name ends at one with an exception.
             _covered(
                 "topic_queue_history",
                 "broker_addr_history",
                 "broker_name",
-                where=f"broker_name IS NOT NULL AND {_IS_RECORDED}",
+                where=f"broker_name IS NOT NULL AND {_IS_RECORDED} AND namesrv_id NOT IN"
+                " (SELECT namesrv_id FROM topic_queue_history WHERE broker_name IS NULL)",
             ),
         ),
     ),

@@ -251,18 +251,20 @@ class Draft:
 
     def remove_topics_of(self, broker_name: str | None) -> None:
         """Remove the queue data of `broker_name` from all topics; a topic goes with its last queue data."""
-        for topic in self.registry.topic_queue_table.topics_of_name(broker_name):
+        for topic in self.registry.topic_queue_table.found_of_name(broker_name)[0]:
             self.put("topic_queue_table", (topic, broker_name), None)
 
-    def change_perms(self, broker_name: str | None, perm_of: Callable[[int], int]) -> None:
-        """Replace the permission in all queue data of `broker_name`."""
-        for topic in self.registry.topic_queue_table.topics_of_name(broker_name):
+    def change_perms(self, broker_name: str | None, perm_of: Callable[[int], int]) -> int:
+        """Replace the permission in all queue data of `broker_name`; return the number of its topics, 0 after an exception."""
+        topics, throws = self.registry.topic_queue_table.found_of_name(broker_name)
+        for topic in topics:
             queue_data = self.registry.topic_queue_table[topic][broker_name]
             self.put("topic_queue_table", (topic, broker_name), queue_data._replace(perm=perm_of(queue_data.perm)))
+        return 0 if throws else len(topics)
 
-    def wipe_write_perm(self, broker_name: str | None) -> None:
-        """Take the write bit from all queue data of `broker_name`."""
-        self.change_perms(broker_name, lambda perm: perm & ~PERM_WRITE)
+    def wipe_write_perm(self, broker_name: str | None) -> int:
+        """Take the write bit from all queue data of `broker_name`; return what `change_perms` does."""
+        return self.change_perms(broker_name, lambda perm: perm & ~PERM_WRITE)
 
     def step(self, outcome: Outcome) -> Step:
         """Return the step with `outcome`, or with NO_EFFECT if nothing changed."""

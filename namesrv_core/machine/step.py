@@ -110,7 +110,8 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
     first = first or (not old_addr if profile.live_key_has_cluster else old_addr is None)
     group = group._replace(broker_addrs=tuple((group.addr_of | {event.broker_id: event.broker_addr}).items()))
     draft.put("broker_addr_table", (event.broker_name,), group)
-    _take_topics(draft, event, namesrv, group, key, first=first)
+    if _take_topics(draft, event, namesrv, group, key, first=first):
+        return _failed(draft)
     if profile.live_key_has_cluster and event.broker_addr is None:
         return _failed(draft)
     timeout_ms = event.heartbeat_timeout_ms if profile.own_heartbeat_timeout else None
@@ -174,12 +175,12 @@ def min_broker_id_notifications(
 
 def _take_topics(
     draft: Draft, event: RegisterBroker, namesrv: Namesrv, group: BrokerData, key: LiveKey, *, first: bool
-) -> None:
+) -> bool:
     """Write the registration's topics if they count: a master's, and in 5.x those of the slave with the smallest id.
 
     4.x writes all topics if the configuration changed, otherwise none. 5.x decides per topic, so an unchanged
     registration still brings back missing topics. Without a change, perms and queue numbers of a present topic are
-    never corrected.
+    never corrected. Before 4.9.4 it throws at queue data without a broker name; return whether it did.
     """
     profile, name = namesrv.profile, event.broker_name
     is_prime_slave = (
@@ -189,13 +190,13 @@ def _take_topics(
         and event.broker_id == min(group.addr_of)
     )
     if event.topics is None or not (event.broker_id == MASTER_ID or is_prime_slave):
-        return
+        return False
     table = draft.registry.topic_queue_table
     everything = first or config_changed(draft.live(key), event.data_version, profile)
     says_nothing = not everything and (not profile.repairs_missing_topics or table.has_topics(name, event.topics))
     is_deleting = namesrv.deletes_unlisted_topics and not event.topics.mappings
     if says_nothing and not is_deleting:
-        return
+        return False
     present = table.topics_of_name(name)
     if is_deleting:
         for topic in [topic for topic in present if topic not in event.topics.names]:
@@ -204,19 +205,25 @@ def _take_topics(
     # the topics.
     throws = profile.live_key_has_cluster and event.broker_addr is None
     if says_nothing or (throws and not first):
-        return
+        return False
     read_only = is_prime_slave and (group.enable_acting_master or profile.prime_slave_never_writes)
     for topic, data in event.topics.queue_datas.items():
         if everything or topic not in present:
             written = data._replace(perm=data.perm & ~PERM_WRITE) if read_only else data
-            if profile.lists_queue_data and topic in present and table.names_of_topic(topic) != [name]:
-                if table.row((topic, name)) == written:
+            names = table.listed(topic) if profile.lists_queue_data else []
+            is_null_met = None in names
+            if names != [name] and name in (names[: names.index(None)] if is_null_met else names):
+                if table.row((topic, name)) != written:
+                    draft.put("topic_queue_table", (topic, name), None)
+                elif not is_null_met:
                     continue
-                draft.put("topic_queue_table", (topic, name), None)
+            if is_null_met:
+                return True
             draft.put("topic_queue_table", (topic, name), written)
     if everything and profile.stores_topic_queue_mapping and not throws:
         for mapping in event.topics.mappings:
             draft.put("topic_queue_mapping_info_table", (mapping.topic, mapping.bname), mapping)
+    return False
 
 
 _CONCURRENT_MODIFICATION = "java.util.ConcurrentModificationException"
@@ -651,10 +658,8 @@ def wipe_write_perm(registry: Registry, event: WipeWritePerm) -> Step:
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.wipeWritePermOfBrokerByLock.
     """
     draft = Draft(registry)
-    draft.wipe_write_perm(event.broker_name)
-    return draft.step(Outcome.APPLIED)._replace(
-        result=len(registry.topic_queue_table.topics_of_name(event.broker_name))
-    )
+    found = draft.wipe_write_perm(event.broker_name)
+    return draft.step(Outcome.APPLIED)._replace(result=found)
 
 
 def add_write_perm(registry: Registry, event: AddWritePerm) -> Step:
@@ -663,10 +668,8 @@ def add_write_perm(registry: Registry, event: AddWritePerm) -> Step:
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.addWritePermOfBrokerByLock.
     """
     draft = Draft(registry)
-    draft.change_perms(event.broker_name, lambda _: PERM_READ | PERM_WRITE)
-    return draft.step(Outcome.APPLIED)._replace(
-        result=len(registry.topic_queue_table.topics_of_name(event.broker_name))
-    )
+    found = draft.change_perms(event.broker_name, lambda _: PERM_READ | PERM_WRITE)
+    return draft.step(Outcome.APPLIED)._replace(result=found)
 
 
 def delete_topic(registry: Registry, event: DeleteTopic) -> Step:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import json
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from namesrv_core.machine.java_map import JavaMap, as_long, long_hash, string_hash, string_map, table_size_for
@@ -356,6 +356,30 @@ class TopicQueueTable(NestedTable[QueueData]):
         """Return the topics that have queue data of `broker_name`, as the keys of a dict. Shared: do not change it."""
         self._meet(broker_name)
         return self._topics_of_name.get(broker_name, {})
+
+    def listed(self, topic: str | None) -> list[str | None]:
+        """Return the broker names with queue data for `topic`, before 4.9.4 in the order of its list."""
+        return self[topic].java_keys() if self.names_of_topic(topic) else []
+
+    def found_of_name(self, broker_name: str | None) -> tuple[Collection[str | None], bool]:
+        """Return the topics in which a search finds queue data of `broker_name`, and whether it ends with an exception.
+
+        Before 4.9.4 it goes through the lists of all topics, and throws at queue data without a broker name.
+
+        Source: RocketMQ 4.8.0 RouteInfoManager.removeTopicByBrokerName, .wipeWritePermOfBroker.
+        """
+        if not self._is_of_lists or not self.topics_of_name(None):
+            return self.topics_of_name(broker_name), False
+        found = []
+        self.keys_of_rows()  # all rows are met
+        for topic in self.java_keys():
+            names = self[topic].java_keys()
+            throws = None in names
+            if broker_name in (names[: names.index(None)] if throws else names):
+                found.append(topic)
+            if throws:
+                break
+        return found, True
 
     def has_topics(self, broker_name: str | None, topics: TopicTable) -> bool:
         """Return whether `broker_name` has all of `topics`. Most registrations ask this, with the same table as before."""

@@ -10,11 +10,13 @@ from namesrv_core import V4_9_7, V5_4_0, Namesrv, Outcome, Registry, take
 from namesrv_core.history.intervals import Interval, Member, Position
 from namesrv_core.history.route_history import sweep_route
 from namesrv_core.machine import events
+from namesrv_core.machine.profile import profile_named
 from namesrv_core.machine.registry import Change, Draft
-from namesrv_core.machine.step import min_broker_id_notifications
+from namesrv_core.machine.step import RegisterResult, min_broker_id_notifications
 from namesrv_core.machine.tables import (
     UNRECORDED,
     BrokerData,
+    DataVersion,
     KvValue,
     LiveKey,
     QueueData,
@@ -27,6 +29,10 @@ from namesrv_core.machine.tables import (
 from tools.trace.state import state_of
 
 FOUR, FIVE = Namesrv(V4_9_7), Namesrv(V5_4_0)
+
+
+def topics_of(names: str, perm: int = 6) -> TopicTable:
+    return TopicTable([TopicConfig(name, 4, 4, perm, 0) for name in names])
 
 
 def register(
@@ -46,6 +52,34 @@ def test_topics_of_a_registration_are_met_as_a_concurrent_map_holds_them() -> No
     shared = ["p", chr(144), chr(160)]
     table = TopicTable([TopicConfig(topic, 4, 4, 6, 0) for topic in [*"abcdefghi", *shared]])
     assert [topic for topic in table.queue_datas if topic in shared] == [chr(160), chr(144), "p"]
+
+
+def test_queue_data_without_a_broker_name_end_each_search_before_4_9_4() -> None:
+    """As a list they are met, and throw: a registration stops at their topic, a removal and a wipe behind the topics before it."""
+
+    def rows_after(release: str, *taken: events.Event) -> tuple[list[tuple[str | None, str | None, int]], object, bool]:
+        registry, namesrv = Registry(profile_named(release)), Namesrv(profile_named(release))
+        steps = [take(registry, event, 0, namesrv) for event in taken]
+        table = registry.topic_queue_table
+        found = [(topic, name, data.perm) for topic, rows in table.java_items() for name, data in rows.java_items()]
+        return found, steps[-1].result, LiveKey(None, "a:1") in registry.broker_live_table
+
+    nobody = register(name=None, addr="n:1")._replace(topics=topics_of("T"))
+    broker = register()._replace(topics=topics_of("ATZ"))
+    before, changed = ("A", "b", 6), broker._replace(data_version=DataVersion(0, 1, 1), topics=topics_of("AT", perm=4))
+    assert rows_after("4.9.3", nobody, broker) == ([before, ("T", None, 6)], RegisterResult(), False)
+    assert rows_after("4.9.4", nobody, broker)[0] == [before, ("T", None, 6), ("T", "b", 6), ("Z", "b", 6)]
+    beside = [before, ("T", "b", 6), ("T", None, 6), ("Z", "b", 6)]
+    assert rows_after("4.9.3", broker, nobody) == (beside, RegisterResult(), True)
+    stopped = [("A", "b", 4), ("T", None, 6), ("Z", "b", 6)]  # the one before is taken out, and none is put in
+    assert rows_after("4.9.3", broker, nobody, changed)[0] == stopped
+    wiped = [("A", "b", 4), ("T", "b", 4), *beside[2:]]
+    assert rows_after("4.9.3", broker, nobody, events.WipeWritePerm("b"))[:2] == (wiped, 0)
+    gone = events.UnregisterBroker("C", "a:1", "b", 0)
+    assert rows_after("4.9.3", broker, nobody, gone)[0] == [("T", None, 6), ("Z", "b", 6)]
+    assert rows_after("4.9.3", nobody, register(name=None, addr="n:1")._replace(topics=topics_of("T")))[0] == [
+        ("T", None, 6)
+    ]
 
 
 @pytest.mark.parametrize("namesrv", [FOUR, FIVE], ids=["4.9.7", "5.4.0"])
