@@ -12,7 +12,9 @@ MIB = 1024 * 1024
 
 # Frames.
 MAX_FRAME_BYTES = 16 * MIB
-"""Source: both generations `NettyDecoder`, `com.rocketmq.remoting.frameMaxLength`."""
+MAX_LENGTH = MAX_FRAME_BYTES - 4
+"""The most that a frame's first four bytes may say: they count too. Source: both generations `NettyDecoder`,
+`com.rocketmq.remoting.frameMaxLength`."""
 MAX_HEADER_BYTES = MIB
 MAX_EXT_FIELDS = 1_024
 MIN_BINARY_HEADER_BYTES = 21

@@ -492,8 +492,9 @@ class _Reader:
             error = str(read.stopped)
         elif behind:
             error = (
-                f"{name}: the clock went back, and {behind:,} packets have times at which others were read: they have "
-                "no place (CLOCK_JUMP). With corrected times the file can be read again"
+                f"{name}: {behind:,} packets have times at which others were read: they have no place. The clock went back "
+                "(CLOCK_JUMP), and with corrected times the file can be read again; or another file has the other direction of "
+                "their connections, and both can be read merged (mergecap)"
             )
         elif cut:
             error = (

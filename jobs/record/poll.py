@@ -26,7 +26,7 @@ from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCo
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.tables import BrokerData
 from namesrv_wire.codes import VERSION_NAMES, version_name
-from namesrv_wire.errors import MAX_FRAME_BYTES, MAX_HEADER_BYTES, RECORDING_GAP_NS, DecodeError
+from namesrv_wire.errors import MAX_HEADER_BYTES, MAX_LENGTH, RECORDING_GAP_NS, DecodeError
 from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.packets.segments import address_of
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ, Frame, decode_frame
@@ -101,7 +101,7 @@ class Connection:
             head = await self._reader.readexactly(8)
             length, word = struct.unpack(">iI", head)
             header_length, is_known = word & 0xFFFFFF, word >> 24 in (JSON, ROCKETMQ)
-            if not is_known or not 4 <= length <= MAX_FRAME_BYTES or header_length > min(length - 4, MAX_HEADER_BYTES):
+            if not is_known or not 4 <= length <= MAX_LENGTH or header_length > min(length - 4, MAX_HEADER_BYTES):
                 raise NoAnswerError(f"it sends {head!r}, which begins no answer of a name server (or TLS is required)")
             frame = decode_frame(head + await self._reader.readexactly(length - 4))
             if frame.is_response and frame.opaque == self._opaque:

@@ -26,7 +26,7 @@ from jobs.record.segments import Segment, finish_left_over, left_over, make_fold
 from jobs.record.service import Channel, Service, kv_entries_in, kv_events_in, write_kv
 from namesrv_core.machine.profile import profile_named
 from namesrv_wire.codes import VERSION_NAMES
-from namesrv_wire.errors import MAX_FRAME_BYTES, MIB, DecodeError
+from namesrv_wire.errors import MAX_LENGTH, MIB, DecodeError
 from namesrv_wire.packets.segments import address_of
 
 _FRAMES_AT_ONCE = 64
@@ -106,7 +106,7 @@ class Peer(asyncio.Protocol):
         at, waiting, count = 0, self.waiting, 0
         while len(waiting) - at >= 4 and not self.transport.is_closing():
             length = int.from_bytes(waiting[at : at + 4], "big", signed=True)
-            if not 4 <= length <= MAX_FRAME_BYTES - 4:
+            if not 4 <= length <= MAX_LENGTH:
                 self._server.drop(self, "frame length")
                 break
             if len(waiting) - at < 4 + length:

@@ -16,7 +16,7 @@ from namesrv_wire.codes import REQUEST_NAMES
 from namesrv_wire.errors import (
     GAP_ACKED_NS,
     GAP_NS,
-    MAX_FRAME_BYTES,
+    MAX_LENGTH,
     MAX_LOST_BEFORE_RST,
     MAX_REORDER_BYTES,
     MAX_REORDER_CHUNKS,
@@ -389,7 +389,7 @@ class FrameCutter:
             return None
         if not buffer:
             length = int.from_bytes(data[:4], "big")
-            if size < 8 or not size - 4 <= length <= MAX_FRAME_BYTES:
+            if size < 8 or not size - 4 <= length <= MAX_LENGTH:
                 return None
             if length == size - 4:
                 self.position += size
@@ -482,7 +482,7 @@ class FrameCutter:
             self.need = 4
             return None
         length = int.from_bytes(self.buffer[:4], "big", signed=True)
-        if length < 4 or length > MAX_FRAME_BYTES:
+        if length < 4 or length > MAX_LENGTH:
             opening = opening_of(bytes(self.buffer)) if self.position == self.start else None
             if isinstance(opening, Preamble) and not self.start:  # the first frame begins after a proxy's words
                 if not opening.size:
@@ -496,8 +496,8 @@ class FrameCutter:
             if isinstance(opening, Stranger):
                 return self._stranger(bytes(self.buffer), *opening)
             # Everything up to the next plausible frame is refused with the length.
-            reason = Reason.FRAME_TOO_LONG if length > MAX_FRAME_BYTES else Reason.BAD_FRAME_LENGTH
-            error = DecodeError(reason, f"length field {length}, between 4 and {MAX_FRAME_BYTES} expected")
+            reason = Reason.FRAME_TOO_LONG if length > MAX_LENGTH else Reason.BAD_FRAME_LENGTH
+            error = DecodeError(reason, f"length field {length}, between 4 and {MAX_LENGTH} expected")
             position, data = self.position, bytes(self.buffer)
             self.synced = False
             self._drop(1)
@@ -587,7 +587,7 @@ def head_of(data: bytes | bytearray) -> Head | None:
 
 
 def _length_is_plausible(start: bytes) -> bool:
-    return 8 <= int.from_bytes(start[:4], "big", signed=True) <= MAX_FRAME_BYTES
+    return 8 <= int.from_bytes(start[:4], "big", signed=True) <= MAX_LENGTH
 
 
 def _header_is_plausible(start: bytes) -> bool:

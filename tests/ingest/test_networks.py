@@ -203,3 +203,17 @@ def test_a_missing_direction_is_asked_for(tmp_path: Path, side: str) -> None:
     half = [segment for segment in talk.segments if getattr(segment, side) == server]
     (error,) = read_in(tmp_path / "w", written(tmp_path / "half.pcap", half)).errors
     assert error.endswith("is a direction missing, or in another file?")
+
+
+def test_two_directions_in_two_files_are_to_be_merged(tmp_path: Path) -> None:
+    """As a tap records them: what has no place beside the other file is told so, and how both can be read."""
+    talk = Talk().open().ask(request(103, BROKER, REGISTER, opaque=3)).answer(response(3))
+    for opaque in range(20):
+        talk.wait(10 * SECOND_NS).exchange(105, {"topic": "T"}, opaque=opaque)
+    server = talk.segments[0].dst
+    sides = [[each for each in talk.segments if getattr(each, side) == server] for side in ("dst", "src")]
+    (error,) = read_in(
+        tmp_path / "w", *(written(tmp_path / f"{number}.pcap", half) for number, half in enumerate(sides))
+    ).errors
+    assert error.startswith("1.pcap: ")
+    assert error.endswith("both can be read merged (mergecap)")

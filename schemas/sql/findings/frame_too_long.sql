@@ -44,7 +44,7 @@ stood AS (
 SELECT
     'critical' AS severity, r.subject, min(r.seen_time) AS from_time, r.back_time AS to_time,
     'its frames are too long: ' || count(*) || if(count(*) = 1, ' registration', ' registrations') || ' of up to '
-        || format('{:,}', max(r.bytes)) || ' bytes, where 16,777,216 may be; the connection was closed each time' AS detail,
+        || format('{:,}', max(r.bytes)) || ' bytes, where 16,777,212 may be; the connection was closed each time' AS detail,
     list(r.event_id ORDER BY r.seen_time)[1:19] || if(r.back_by IS NULL, [], [r.back_by]) AS evidence,
     [r.broker_name] AS broker_names
 FROM refused AS r
