@@ -516,10 +516,10 @@ def known_settings(given: SettleInput) -> Known:
 
 def _shown_on(given: SettleInput, settings: Mapping[str, Setting]) -> dict[str, Setting]:
     """Return the settings, of a process that began before, that events of the day show."""
-    found = [s for s in settings.values() if s.source in _SHOWN and s.from_seq == s.life_seq]
+    found = [s for s in settings.values() if s.source in _SHOWN and s.evidence and s.from_seq == s.life_seq]
     firsts = pa.array([s.evidence[0] for s in found], STRING)
     rows = [frame(given.today, table)["event_id"] for table in (*OTHERS, bronze.ROUTE_OBSERVATIONS)]
-    if any(s.name == _RETURNED for s in found):
+    if any(s.name == _RETURNED and s.source is Source.INFERRED for s in found):
         rows.append(given.raw_beats(bronze.REGISTRATIONS.name, columns=["event_id"])["event_id"])
     shown = {of for ids in rows for of in ids.filter(pc.is_in(ids, value_set=firsts)).to_pylist()}
     return {s.name: s for s in found if s.evidence[0] in shown}

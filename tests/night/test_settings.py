@@ -129,6 +129,30 @@ def test_what_a_day_shows_of_earlier_ones_is_what_the_whole_day_shows(
     assert said.digests == at_once.digests
 
 
+def test_a_phase_that_one_late_close_has_shown_is_that_of_the_whole_day(tmp_path: Path) -> None:
+    """An hour later two other closes show better when scans run: as those of one night, on the day before, too."""
+    began = {"kind": "namesrv", "event": "started"}, {"kind": "namesrv", "event": "identified", "version": 493}
+    nights = [[at(20, began[0]), at(20.01, began[1]), at(21, broker("z", "TU", 1))]]
+    for some, late_ms in (("a", 120), ("bc", 0)):
+        nights.append([])
+        for hour, name in enumerate(some, 25 + 2 * len(nights)):
+            channel = {"channel_id": f"10.0.0.{ord(name)}:40000#1"}
+            close = {"kind": "channel", "event": "close", "closed_by": "namesrv", "silent_ms": 121_000 + late_ms}
+            ended = at(hour, {**close, **channel})
+            ended["time"] += 121_000 + late_ms  # scans run a second after each multiple of five
+            nights[-1] += [at(hour, {**broker(name, "TU", 1), "response_code": 0, **channel}), ended]
+    for number, lines in enumerate(nights):
+        said = night(tmp_path / "w", write(tmp_path / f"{number}.jsonl", lines))
+    phases = {
+        row["day"]: (row["value"], row["answers_for"])
+        for row in rows(tmp_path / "w", gold.NAMESRV_SETTINGS)
+        if row["setting"] == "scan_phase_us"
+    }
+    assert phases == {FIRST: ("1000000", 1), SECOND: ("1000000", 2)}
+    together = [line for lines in nights for line in lines]
+    assert night(tmp_path / "at-once", write(tmp_path / "all.jsonl", together)).digests == said.digests
+
+
 @pytest.mark.parametrize("period_ms", [10**18 - 1, (1 << 63) - 1])
 def test_a_name_server_that_hardly_ever_scans_keeps_its_brokers(tmp_path: Path, server: Server, period_ms: int) -> None:
     """Whatever span it states: a broker that fell silent stays, and the night is none that fails."""
