@@ -492,13 +492,13 @@ class _Reader:
             error = str(read.stopped)
         elif behind:
             error = (
-                f"{name}: {behind:,} packets have times at which others were read: they have no place. The clock went back "
+                f"{name}: {behind:,} packet(s) with times at which others were read have no place. The clock went back "
                 "(CLOCK_JUMP), and with corrected times the file can be read again; or another file has the other direction of "
                 "their connections, and both can be read merged (mergecap)"
             )
         elif cut:
             error = (
-                f"{name}: {cut:,} frames were cut, since the capture kept at most {stats.kept_bytes:,} bytes of a packet; "
+                f"{name}: {cut:,} frame(s) were cut, since the capture kept at most {stats.kept_bytes:,} bytes of a packet; "
                 f"a snapshot length of {stats.longest_bytes:,} would have been enough. Only what headers show was read: "
                 "connections, how they ended, when name servers were up"
             )
@@ -507,7 +507,7 @@ class _Reader:
                 Reason.AHEAD_OF_CLOCK: "later than this run, by more than late.ahead_limit_minutes",
                 Reason.TOO_LATE: "before 2000: was the recorder's clock not set?",
             }
-            parts = (f"{count:,} packets have times {what[of]} ({of.value})" for of, count in self._misdated.items())
+            parts = (f"{count:,} packet(s) with times {what[of]} ({of.value})" for of, count in self._misdated.items())
             error = f"{name}: {'; '.join(parts)}: see quarantine"
         row = source.row(frames, packets, last_ns, error)
         # A file counts as unread if most of its frames were cut, or reading stopped in its first half.

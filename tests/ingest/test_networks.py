@@ -109,7 +109,7 @@ def test_a_cut_capture_says_what_would_have_been_enough(tmp_path: Path, stated: 
     read = read_in(tmp_path / "w", path)
     (error,) = read.errors
     longest = 40 + len(REGISTER)
-    assert error.startswith("cut.pcap: 1 frames were cut, since the capture kept at most 200 bytes of a packet")
+    assert error.startswith("cut.pcap: 1 frame(s) were cut, since the capture kept at most 200 bytes of a packet")
     assert f"a snapshot length of {longest:,} would have been enough" in error
     assert read.reasons == {"truncated_packet": 1}
     assert (read.observations, read.quarantined, read.pieces) == (1, 1, 1)

@@ -105,7 +105,7 @@ def test_a_packet_at_a_time_that_cannot_be_moves_nothing(
     one.write_bytes(moved(data, number, number, by_s))
     first = read_in(tmp_path / "w", one)
     assert first.reasons[reason] == 1
-    assert [f"1 packets have times {said}" in error for error in first.errors] == [True]
+    assert [f"1 packet(s) with times {said}" in error for error in first.errors] == [True]
     refused = stored(tmp_path / "w", "quarantine", "reason", "source_offset")
     assert (reason, number) in refused
     second = read_in(tmp_path / "w", two)
