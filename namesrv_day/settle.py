@@ -659,6 +659,8 @@ def _answered(rows: pa.Table) -> pa.Table:
 
 # -- holds: somebody had the lock of the tables ------------------------------------------------------------------------
 
+_EVERY_NS = 60_000 * NS_PER_MS
+"""A broker registers as often at least. Source: RocketMQ 5.4.0 BrokerController.start, registerNameServerPeriod."""
 _LOCKING = [*LIST_CODES, RequestCode.GET_ROUTEINFO_BY_TOPIC]
 _REGISTERED = pa.schema([("arrival_seq", LONG), ("seq", LONG), ("answered", BOOLEAN)])
 
@@ -688,8 +690,9 @@ def holds(given: SettleInput, known: Known) -> list[Hold]:
         "observed": frame(given.today, bronze.ROUTE_OBSERVATIONS),
         "unregistrations": frame(given.today, bronze.UNREGISTRATIONS),
         "ends": frame(given.today, bronze.CHANNEL_EVENTS),
+        "hours": given.today["hours"],
     }
-    values = {"lag_ns": REMOVAL_LAG_NS, "locking": _LOCKING, "refused": ResponseCode.SYSTEM_ERROR.value}
+    values = {"lag_ns": REMOVAL_LAG_NS, "every_ns": _EVERY_NS, "locking": _LOCKING, "refused": ResponseCode.SYSTEM_ERROR.value}
     found: list[Hold] = []
     for row in rows_of(ask(query("settle/holds"), tables, **values)):
         hold = Hold(**row)

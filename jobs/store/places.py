@@ -208,7 +208,7 @@ def temporary_folder(kind: str) -> Iterator[Path]:
 
 @contextmanager
 def _held(folder: Path, patience: int) -> Iterator[None]:
-    opened = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
+    opened = os.open(folder, os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | patience)
         yield

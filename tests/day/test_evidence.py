@@ -236,7 +236,7 @@ def told(what: str, given: Given, situation: Situation) -> list[str]:
         return [" ".join(f"{(seq - seq_at(0)) / 1_000_000:g}" for seq in stall) for stall in stalls(given.input)]
     known, closes = known_settings(given.input), list[int]()
     if what == "holds":
-        return [" ".join(f"{(seq - seq_at(0)) / 1_000_000:g}" for seq in hold) for hold in holds(given.input, known)]
+        return [" ".join(f"{(seq - seq_at(0)) / 1_000_000:.10g}" for seq in hold) for hold in holds(given.input, known)]
     if what == "votes":
         cast = votes(given.input, known)
     else:
