@@ -17,7 +17,7 @@ from namesrv_core.history.verification import Observed
 from namesrv_core.machine import events
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.schedule import Hold, ScanSchedule
+from namesrv_core.machine.schedule import ScanSchedule
 from namesrv_core.machine.step import live_key_of
 from namesrv_core.machine.tables import LiveKey
 from namesrv_core.replay.loop import TimedEvent, is_unknown
@@ -190,18 +190,17 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
         or (_touched(timed.event) and not is_unknown(timed.event, day.namesrv.at(timed.seq)))
     ]
     named = Named(changing, lambda timed: _written(timed.event, owners))
-    holds = day.schedule.holds
     for later in changing:
         if type(later.event) is events.ChannelDestroyed:
             continue
         met = _met(later.event, day.namesrv)
         if _is_done_unseen(day, later):
             behind = named.of(met, (later.seq, later.seq + REMOVAL_LAG_NS))
-            yield from _lagging_and_others(day, later, behind, owners, holds)
+            yield from _lagging_and_others(day, later, behind, owners)
         if later.event_id not in day.received:
             continue
         received = day.received[later.event_id]
-        held = _held_at(holds, received)
+        held = _held_at(day, received)
         for earlier in named.of(met, (held[0] - REMOVAL_LAG_NS - 1, later.seq - 1)):
             if type(earlier.event) is events.ChannelDestroyed:
                 if first_close[earlier.event.channel_id] is earlier:
@@ -211,7 +210,7 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
             elif earlier.seq >= received and _related(earlier.event, later.event):
                 default = Alternative("in the order of their responses")
                 others = [Alternative("the other way round", (Move(later.event_id, earlier.seq, -1),))]
-                until = _held_at(holds, earlier.seq)[1]
+                until = _held_at(day, earlier.seq)[1]
                 if until > earlier.seq and _is_done_unseen(day, earlier):
                     behind_all = Move(earlier.event_id, max(until, later.seq), 1)
                     others.append(Alternative("the other way round, behind all that waited", (behind_all,)))
@@ -226,14 +225,12 @@ def _is_done_unseen(day: Day, request: TimedEvent) -> bool:
     return batches or request.event_id not in day.answered
 
 
-def _lagging_and_others(
-    day: Day, lagging: TimedEvent, behind: Sequence[TimedEvent], owners: Owners, holds: Sequence[Hold]
-) -> Iterator[Race]:
+def _lagging_and_others(day: Day, lagging: TimedEvent, behind: Sequence[TimedEvent], owners: Owners) -> Iterator[Race]:
     """Yield races of a request with what comes behind it, on its connection, too, if no response tells when it was done.
 
     That is one without response, which waits for a thread, and in 5.x an unregistration. `behind`: what took effect about the
     same rows until `REMOVAL_LAG_NS` later. For the end of its own connection see `_registrations_and_own_closes`, for what waited
-    in `holds` see `_waiting_and_registration`.
+    during a hold see `_waiting_and_registration`.
     """
     event = lagging.event
     default = Alternative("in the order in which they came")
@@ -242,7 +239,7 @@ def _lagging_and_others(
             received = day.received.get(other.event_id, 0)
             kind, races = "overlapping_requests", _related(event, other.event)
             races &= received > lagging.seq
-            races &= _held_at(holds, received)[0] >= lagging.seq or not _are_of_one(event, other.event)
+            races &= _held_at(day, received)[0] >= lagging.seq or not _are_of_one(event, other.event)
         elif isinstance(event, (events.RegisterBroker, events.UnregisterBroker)):
             kind, channel_id = "register_and_close", other.event.channel_id
             races = event.broker_name in owners.get(channel_id, {}).values()
@@ -254,8 +251,9 @@ def _lagging_and_others(
             yield Race(kind, (lagging, other), (default, late), is_far=True)
 
 
-def _held_at(holds: Sequence[Hold], seq: int) -> tuple[int, int]:
-    """Return the first of `holds` in which, or soon after which, `seq` lies; (`seq`, `seq`) if there is none."""
+def _held_at(day: Day, seq: int) -> tuple[int, int]:
+    """Return the first hold in which, or soon after which, `seq` lies; (`seq`, `seq`) if there is none."""
+    holds = day.schedule.holds
     number = bisect_left(holds, seq - REMOVAL_LAG_NS, key=lambda held: held[1])
     return holds[number] if number < len(holds) and holds[number][0] < seq else (seq, seq)
 
