@@ -91,7 +91,7 @@ def votes(given: SettleInput, known: Known) -> list[Votes]:
 
 
 def scans(
-    given: SettleInput, known: Known, ends: pa.Table, stalls: Sequence[Stall], holds: Sequence[Hold] = ()
+    given: SettleInput, known: Known, ends: pa.Table, stalls: Sequence[Stall], holds: Sequence[Hold]
 ) -> tuple[list[Votes], list[int]]:
     """Return what closes of brokers' connections say about the scan's period and phase, and the first close of each scan.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from namesrv_core.machine.events import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import SCAN_DELAY_MS
@@ -53,9 +53,6 @@ class Hold(NamedTuple):
 
     from_seq: int
     until_seq: int
-
-
-Pause = TypeVar("Pause", Stall, Hold)
 
 
 class Timer(NamedTuple):
@@ -149,6 +146,6 @@ class ScanSchedule:
         return tick, tick
 
 
-def _at(pauses: Sequence[Pause], seq: int) -> Pause | None:
+def _at(pauses: Sequence[Stall] | Sequence[Hold], seq: int) -> Stall | Hold | None:
     index = bisect_right(pauses, seq, key=lambda pause: pause.from_seq) - 1
     return pauses[index] if index >= 0 and seq < pauses[index].until_seq else None

@@ -240,7 +240,8 @@ def told(what: str, given: Given, situation: Situation) -> list[str]:
     if what == "votes":
         cast = votes(given.input, known)
     else:
-        cast, closes = scans(given.input, known, given.input.today["channel_events"], stalls(given.input))
+        of_day, ends = given.input, given.input.today["channel_events"]
+        cast, closes = scans(of_day, known, ends, stalls(of_day), holds(of_day, known))
     lines = [
         f"{v.name} {json.dumps(v.value)} {v.answers} {(v.life_seq - seq_at(0)) // 1_000_000} {' '.join(v.evidence)}"
         for v in cast
