@@ -6,6 +6,7 @@ What speaks for a setting while it is open: answers and closes that only one of 
 from __future__ import annotations
 
 import datetime as dt
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -100,10 +101,11 @@ def scans(
     closes = scan_closes(given, ends, namesrv_on(known, given.day))
     of_lives: dict[int, list[evidence.Expiry]] = {life.from_seq: [] for life in known.lives}
     # A scan closes the first connection when the timer ticks, and the next after it has waited for the lock.
+    at = [expiry.seq for expiry in closes]
     late = {
-        expiry.seq
+        seq
         for hold in holds
-        for expiry in [one for one in closes if hold.from_seq <= one.seq <= hold.until_seq + LAG_NS][1:]
+        for seq in at[bisect_left(at, hold.from_seq) + 1 : bisect_right(at, hold.until_seq + LAG_NS)]
     }
     for expiry in closes:
         # Ticks that a stall has held up are made at its end, and say nothing of the timer.
@@ -127,7 +129,7 @@ def scans(
         period, phase = (settings.get((life_seq, name)) for name in (_PERIOD, SCAN_PHASE))
         period_ms = profiles[life_seq].scan_period_ms if period is None else int(period.value or 0)
         cast += evidence.scan_phase_votes(expiries, period_ms, None if phase is None else int(phase.value or 0))
-    return [*of_period, *evidence.count_votes(cast, known.lives)], [expiry.seq for expiry in closes]
+    return [*of_period, *evidence.count_votes(cast, known.lives)], at
 
 
 def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[evidence.Expiry]:
@@ -692,7 +694,8 @@ def holds(given: SettleInput, known: Known) -> list[Hold]:
         "ends": frame(given.today, bronze.CHANNEL_EVENTS),
         "hours": given.today["hours"],
     }
-    values = {"lag_ns": REMOVAL_LAG_NS, "every_ns": _EVERY_NS, "locking": _LOCKING, "refused": ResponseCode.SYSTEM_ERROR.value}
+    refused = ResponseCode.SYSTEM_ERROR.value
+    values = {"lag_ns": REMOVAL_LAG_NS, "every_ns": _EVERY_NS, "locking": _LOCKING, "refused": refused}
     found: list[Hold] = []
     for row in rows_of(ask(query("settle/holds"), tables, **values)):
         hold = Hold(**row)
