@@ -6,7 +6,7 @@ applies them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -200,13 +200,17 @@ class Step(NamedTuple):
 
 
 class Draft:
-    """An overlay on a registry: a transition sees its own earlier changes, and the registry stays unchanged."""
+    """An overlay on a registry: a transition sees its own earlier changes, and the registry stays unchanged.
 
-    __slots__ = ("_overlay", "changes", "registry")
+    `changes`, `swallowed`: as in its `Step`.
+    """
+
+    __slots__ = ("_overlay", "changes", "registry", "swallowed")
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
         self.changes: list[Change] = []
+        self.swallowed: tuple[str, ...] = ()
         self._overlay: dict[tuple[str, tuple[str | None, ...]], object | None] = {}
 
     def put(self, table: TableName, key: tuple[str | None, ...], value: object | None) -> None:
@@ -251,16 +255,16 @@ class Draft:
 
     def remove_topics_of(self, broker_name: str | None) -> None:
         """Remove the queue data of `broker_name` from all topics; a topic goes with its last queue data."""
-        for topic in self.registry.topic_queue_table.found_of_name(broker_name)[0]:
+        for topic in self._topics_found(broker_name):
             self.put("topic_queue_table", (topic, broker_name), None)
 
     def change_perms(self, broker_name: str | None, perm_of: Callable[[int], int]) -> int:
         """Replace the permission in all queue data of `broker_name`; return the number of its topics, 0 after an exception."""
-        topics, throws = self.registry.topic_queue_table.found_of_name(broker_name)
+        topics = self._topics_found(broker_name)
         for topic in topics:
             queue_data = self.registry.topic_queue_table[topic][broker_name]
             self.put("topic_queue_table", (topic, broker_name), queue_data._replace(perm=perm_of(queue_data.perm)))
-        return 0 if throws else len(topics)
+        return 0 if self.swallowed else len(topics)
 
     def wipe_write_perm(self, broker_name: str | None) -> int:
         """Take the write bit from all queue data of `broker_name`; return what `change_perms` does."""
@@ -268,7 +272,13 @@ class Draft:
 
     def step(self, outcome: Outcome) -> Step:
         """Return the step with `outcome`, or with NO_EFFECT if nothing changed."""
-        return Step(outcome if self.changes else Outcome.NO_EFFECT, tuple(self.changes))
+        outcome = outcome if self.changes else Outcome.NO_EFFECT
+        return Step(outcome, tuple(self.changes), swallowed=self.swallowed)
+
+    def _topics_found(self, broker_name: str | None) -> Collection[str | None]:
+        topics, throws = self.registry.topic_queue_table.found_of_name(broker_name)
+        self.swallowed += (NULL_POINTER,) * throws
+        return topics
 
     def _current(self, table: TableName, key: tuple[str | None, ...]) -> object | None:
         overlay_key = (table, key)

@@ -274,8 +274,8 @@ def on_channel_destroy(registry: Registry, event: ChannelDestroyed, namesrv: Nam
         step = submit_unregistrations(registry, [request] if request else [], namesrv, defer=event.defer)
         step = step._replace(swallowed=step.swallowed + swallowed)
         return step._replace(outcome=Outcome.CHANNEL_LOST) if step.outcome == Outcome.APPLIED else step
-    swallowed = _destroy_at_once(draft, _destroyed_addr(keys, event.remote_addr))
-    return draft.step(Outcome.CHANNEL_LOST)._replace(swallowed=swallowed)
+    _destroy_at_once(draft, _destroyed_addr(keys, event.remote_addr))
+    return draft.step(Outcome.CHANNEL_LOST)
 
 
 def _scan_at_once(registry: Registry, expired: list[LiveKey]) -> Step:
@@ -286,13 +286,12 @@ def _scan_at_once(registry: Registry, expired: list[LiveKey]) -> Step:
     """
     draft = Draft(registry)
     closed: list[str] = []
-    swallowed: tuple[str, ...] = ()
     order = registry.broker_live_table.java_keys()
     removed = 0
     for key in expired:
         live = registry.broker_live_table[key]  # still there: what goes behind the iterator ends the scan
         if live.channel_id is None:
-            return _ended(draft, NULL_POINTER, closed, swallowed)
+            return _ended(draft, NULL_POINTER, closed)
         if live.channel_id != UNRECORDED:
             closed.append(live.channel_id)
         draft.put("broker_live_table", key, None)
@@ -301,18 +300,16 @@ def _scan_at_once(registry: Registry, expired: list[LiveKey]) -> Step:
         addr = _destroyed_addr(sharing, key.broker_addr)
         is_other = draft.live(LiveKey(None, addr)) is not None
         followed = is_other and any(draft.live(other) for other in order[order.index(key) + 1 :])
-        swallowed += _destroy_at_once(draft, addr)
+        _destroy_at_once(draft, addr)
         if followed:
-            return _ended(draft, _CONCURRENT_MODIFICATION, closed, swallowed)
-    return draft.step(Outcome.EXPIRED)._replace(result=removed, closed=tuple(closed), swallowed=swallowed)
+            return _ended(draft, _CONCURRENT_MODIFICATION, closed)
+    return draft.step(Outcome.EXPIRED)._replace(result=removed, closed=tuple(closed))
 
 
-def _ended(draft: Draft, exception: str, closed: list[str], swallowed: tuple[str, ...]) -> Step:
+def _ended(draft: Draft, exception: str, closed: list[str]) -> Step:
     """Return the step of a 4.x scan that an exception has left: the periodic scan never runs again."""
     draft.changes.append(Change("scan_halted", (), value=True))
-    return Step(
-        Outcome.SCAN_FAILED, tuple(draft.changes), closed=tuple(closed), swallowed=swallowed, exception=exception
-    )
+    return draft.step(Outcome.SCAN_FAILED)._replace(closed=tuple(closed), exception=exception)
 
 
 def _destroyed_addr(keys: list[LiveKey], remote_addr: str | None) -> str | None:
@@ -321,15 +318,15 @@ def _destroyed_addr(keys: list[LiveKey], remote_addr: str | None) -> str | None:
     return remote_addr if live_addr is None else live_addr
 
 
-def _destroy_at_once(draft: Draft, broker_addr: str | None) -> tuple[str, ...]:
+def _destroy_at_once(draft: Draft, broker_addr: str | None) -> None:
     """Take `broker_addr` out of the live and filter tables and out of the first group that lists it (4.x).
 
     The lowest id goes if it had several. An emptied group goes with its queue data and its place in the first cluster
-    set that has it. The search throws at a member without an address; that exception is returned. A group without a
-    name does not end the search, and keeps its place in the cluster set.
+    set that has it. The search throws at a member without an address. A group without a name does not end the search,
+    and keeps its place in the cluster set.
     """
     if not broker_addr:
-        return ()
+        return
     draft.remove_live(LiveKey(None, broker_addr))
     found, emptied = None, False
     for name in draft.names_of_addr(broker_addr, None):
@@ -337,7 +334,8 @@ def _destroy_at_once(draft: Draft, broker_addr: str | None) -> tuple[str, ...]:
         assert group is not None  # it lists an address
         lost, addr = next(member for member in group.java_addrs() if member[1] in (broker_addr, None))
         if addr is None:
-            return (NULL_POINTER,)
+            draft.swallowed += (NULL_POINTER,)
+            return
         kept = tuple(member for member in group.broker_addrs if member[0] != lost)
         draft.put("broker_addr_table", (name,), group._replace(broker_addrs=kept) if kept else None)
         found, emptied = name, emptied or not kept
@@ -347,7 +345,6 @@ def _destroy_at_once(draft: Draft, broker_addr: str | None) -> tuple[str, ...]:
         for cluster in draft.clusters_of_name(found)[: 0 if found is None else 1]:
             draft.put("cluster_addr_table", (cluster, found), None)
         draft.remove_topics_of(found)
-    return ()
 
 
 def _holder(registry: Registry, key: LiveKey) -> tuple[UnregisterBroker | None, tuple[str, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -57,26 +58,27 @@ def test_topics_of_a_registration_are_met_as_a_concurrent_map_holds_them() -> No
 def test_queue_data_without_a_broker_name_end_each_search_before_4_9_4() -> None:
     """As a list they are met, and throw: a registration stops at their topic, a removal and a wipe behind the topics before it."""
 
-    def rows_after(release: str, *taken: events.Event) -> tuple[list[tuple[str | None, str | None, int]], object, bool]:
+    def rows_after(release: str, *taken: events.Event) -> tuple[list[tuple[str | None, str | None, int]], Any, bool]:
         registry, namesrv = Registry(profile_named(release)), Namesrv(profile_named(release))
         steps = [take(registry, event, 0, namesrv) for event in taken]
         table = registry.topic_queue_table
         found = [(topic, name, data.perm) for topic, rows in table.java_items() for name, data in rows.java_items()]
-        return found, steps[-1].result, LiveKey(None, "a:1") in registry.broker_live_table
+        return found, (steps[-1].result, len(steps[-1].swallowed)), LiveKey(None, "a:1") in registry.broker_live_table
 
     nobody = register(name=None, addr="n:1")._replace(topics=topics_of("T"))
     broker = register()._replace(topics=topics_of("ATZ"))
     before, changed = ("A", "b", 6), broker._replace(data_version=DataVersion(0, 1, 1), topics=topics_of("AT", perm=4))
-    assert rows_after("4.9.3", nobody, broker) == ([before, ("T", None, 6)], RegisterResult(), False)
+    assert rows_after("4.9.3", nobody, broker) == ([before, ("T", None, 6)], (RegisterResult(), 1), False)
     assert rows_after("4.9.4", nobody, broker)[0] == [before, ("T", None, 6), ("T", "b", 6), ("Z", "b", 6)]
     beside = [before, ("T", "b", 6), ("T", None, 6), ("Z", "b", 6)]
-    assert rows_after("4.9.3", broker, nobody) == (beside, RegisterResult(), True)
+    assert rows_after("4.9.3", broker, nobody) == (beside, (RegisterResult(), 0), True)
     stopped = [("A", "b", 4), ("T", None, 6), ("Z", "b", 6)]  # the one before is taken out, and none is put in
     assert rows_after("4.9.3", broker, nobody, changed)[0] == stopped
     wiped = [("A", "b", 4), ("T", "b", 4), *beside[2:]]
-    assert rows_after("4.9.3", broker, nobody, events.WipeWritePerm("b"))[:2] == (wiped, 0)
+    assert rows_after("4.9.3", broker, nobody, events.WipeWritePerm("b"))[:2] == (wiped, (0, 1))
     gone = events.UnregisterBroker("C", "a:1", "b", 0)
-    assert rows_after("4.9.3", broker, nobody, gone)[0] == [("T", None, 6), ("Z", "b", 6)]
+    for event in (gone, events.ChannelDestroyed("a:1", "a:1")):
+        assert rows_after("4.9.3", broker, nobody, event) == ([("T", None, 6), ("Z", "b", 6)], (None, 1), False)
     assert rows_after("4.9.3", nobody, register(name=None, addr="n:1")._replace(topics=topics_of("T")))[0] == [
         ("T", None, 6)
     ]
