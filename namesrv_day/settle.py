@@ -682,9 +682,9 @@ def holds(given: SettleInput, known: Known) -> list[Hold]:
     )
     if not spans or not late.num_rows:
         return []
-    periods = {us // PERIOD_US for name in ("first_us", "last_us") for us in late[name].to_pylist()}
+    periods = pc.unique(pc.divide(late["first_us"], PERIOD_US)).to_pylist()
     rows = given.raw_beats(
-        bronze.REGISTRATIONS.name, columns=["seq", "event_time", "response_code"], where=_during(sorted(periods))
+        bronze.REGISTRATIONS.name, columns=["seq", "event_time", "response_code"], where=_during(periods)
     )
     arrival = pc.multiply(pc.cast(rows["event_time"], LONG), NS_PER_US)
     tables = {
