@@ -658,7 +658,7 @@ class Peeled:
         self._go(which, size, _BY_GPE[following])
 
     def _gtp(self, which: Ints) -> None:
-        """Of a user's packets only (3GPP TS 29.281): each of three flags makes the header longer."""
+        """Of a user's packets only (3GPP TS 29.281): any of three flags makes the header four bytes longer."""
         at = self.at[which]
         flags = self.one(at)
         is_extended = (flags & 4 > 0) & (self.one(at + 11) > 0)
@@ -676,7 +676,7 @@ class Peeled:
     def _tzsp(self, which: Ints) -> None:
         """Of sniffers that send what they see: Ethernet behind fields, the last of which is an end.
 
-        Its port may be anybody's own one, to which others answer.
+        Its port may also be a client's own, to which a server answers.
         """
         is_ethernet = self.four(self.at[which]) | 1 << 16 == 0x0101_0001
         self._go(which, 4, np.where(is_ethernet, int(Kind.TZSP_FIELD), int(Kind.UDP_PORT)))
