@@ -110,9 +110,8 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
     first = first or (not old_addr if profile.live_key_has_cluster else old_addr is None)
     group = group._replace(broker_addrs=tuple((group.addr_of | {event.broker_id: event.broker_addr}).items()))
     draft.put("broker_addr_table", (event.broker_name,), group)
-    if _take_topics(draft, event, namesrv, group, key, first=first):
-        return _failed(draft)
-    if profile.live_key_has_cluster and event.broker_addr is None:
+    _take_topics(draft, event, namesrv, group, key, first=first)
+    if draft.swallowed or (profile.live_key_has_cluster and event.broker_addr is None):
         return _failed(draft)
     timeout_ms = event.heartbeat_timeout_ms if profile.own_heartbeat_timeout else None
     live = BrokerLiveInfo(
@@ -175,12 +174,12 @@ def min_broker_id_notifications(
 
 def _take_topics(
     draft: Draft, event: RegisterBroker, namesrv: Namesrv, group: BrokerData, key: LiveKey, *, first: bool
-) -> bool:
+) -> None:
     """Write the registration's topics if they count: a master's, and in 5.x those of the slave with the smallest id.
 
     4.x writes all topics if the configuration changed, otherwise none. 5.x decides per topic, so an unchanged
     registration still brings back missing topics. Without a change, perms and queue numbers of a present topic are
-    never corrected. Before 4.9.4 it throws at queue data without a broker name; return whether it did.
+    never corrected. Before 4.9.4 it throws at queue data without a broker name.
     """
     profile, name = namesrv.profile, event.broker_name
     is_prime_slave = (
@@ -190,13 +189,13 @@ def _take_topics(
         and event.broker_id == min(group.addr_of)
     )
     if event.topics is None or not (event.broker_id == MASTER_ID or is_prime_slave):
-        return False
+        return
     table = draft.registry.topic_queue_table
     everything = first or config_changed(draft.live(key), event.data_version, profile)
     says_nothing = not everything and (not profile.repairs_missing_topics or table.has_topics(name, event.topics))
     is_deleting = namesrv.deletes_unlisted_topics and not event.topics.mappings
     if says_nothing and not is_deleting:
-        return False
+        return
     present = table.topics_of_name(name)
     if is_deleting:
         for topic in [topic for topic in present if topic not in event.topics.names]:
@@ -205,7 +204,7 @@ def _take_topics(
     # the topics.
     throws = profile.live_key_has_cluster and event.broker_addr is None
     if says_nothing or (throws and not first):
-        return False
+        return
     read_only = is_prime_slave and (group.enable_acting_master or profile.prime_slave_never_writes)
     for topic, data in event.topics.queue_datas.items():
         if everything or topic not in present:
@@ -218,12 +217,12 @@ def _take_topics(
                 elif not is_null_met:
                     continue
             if is_null_met:
-                return True
+                draft.swallowed = (NULL_POINTER,)
+                return
             draft.put("topic_queue_table", (topic, name), written)
     if everything and profile.stores_topic_queue_mapping and not throws:
         for mapping in event.topics.mappings:
             draft.put("topic_queue_mapping_info_table", (mapping.topic, mapping.bname), mapping)
-    return False
 
 
 _CONCURRENT_MODIFICATION = "java.util.ConcurrentModificationException"
