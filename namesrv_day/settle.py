@@ -76,7 +76,7 @@ def namesrv_on(known: Known, day: dt.date) -> Namesrv:
 def votes(given: SettleInput, known: Known) -> list[Votes]:
     """Return what the day's answers and closes say, read as they are, about the settings that are open."""
     settled = settle_known(known)
-    wanted = {setting.name for setting in settled if setting.source.is_open} | known.shown_before.keys()
+    wanted = {setting.name for setting in settled if setting.is_open} | known.shown_before.keys()
     cast = [
         evidence.Vote(name, row["value"], row["seq"], row["event_id"])
         for name, votes_of in _VOTES.items()
@@ -119,7 +119,7 @@ def scans(
         vote
         for life_seq, expiries in of_lives.items()
         if (period := settings.get((life_seq, _PERIOD))) is not None
-        if period.source.is_open or _PERIOD in known.shown_before
+        if period.is_open or _PERIOD in known.shown_before
         for vote in evidence.scan_period_votes(expiries, profiles[life_seq].scan_period_ms)
     ]
     of_period = evidence.count_votes(cast, known.lives, known.statements)
@@ -128,7 +128,8 @@ def scans(
     for life_seq, expiries in of_lives.items():
         period, phase = (settings.get((life_seq, name)) for name in (_PERIOD, SCAN_PHASE))
         period_ms = profiles[life_seq].scan_period_ms if period is None else int(period.value or 0)
-        cast += evidence.scan_phase_votes(expiries, period_ms, None if phase is None else int(phase.value or 0))
+        known_us = None if phase is None or phase.is_open else int(phase.value or 0)
+        cast += evidence.scan_phase_votes(expiries, period_ms, known_us)
     return [*of_period, *evidence.count_votes(cast, known.lives)], at
 
 
@@ -438,28 +439,34 @@ def settle(given: SettleInput) -> Settled:
     stood, held = stalls(given), holds(given, known)
     phases, closes = scans(given, known, _ends(given, known, stood), stood, held)
     known = _with(known, phases)
-    context = _context(given, known, closes, stood, held)
     if frame(given.today, bronze.ROUTE_OBSERVATIONS).num_rows:
-        cast = evidence.count_votes(tick_votes(given, closes, context), known.lives)
-        known = _with(known, cast)
-        context = _context(given, known, closes, stood, held) if cast else context
+        asked = _context(given, known, closes, stood, held, with_hindsight=False)
+        known = _with(known, evidence.count_votes(tick_votes(given, closes, asked), known.lives))
+    context = _context(given, known, closes, stood, held)
     of_day = {**given.today, bronze.CHANNEL_EVENTS.name: _ends(given, known, stood)}
     return Settled(
         settings_table(known, given.namesrv_id, given.day, given.background.addresses),
         context,
         day_events(of_day, tables=OTHERS, with_answers=context.has_unknown_past),
         min(
-            (s.life_seq for s in reconsidered(settle_known(known), known.before, known.shown_before)),
+            (s.life_seq for s in reconsidered(settle_known(known), {**known.before, **known.shown_before})),
             default=None,
         ),
     )
 
 
 def _context(
-    given: SettleInput, known: Known, closes: Sequence[int], stood: Sequence[Stall], held: Sequence[Hold]
+    given: SettleInput,
+    known: Known,
+    closes: Sequence[int],
+    stood: Sequence[Stall],
+    held: Sequence[Hold],
+    *,
+    with_hindsight: bool = True,
 ) -> NamesrvDay:
-    """Return the day as what is known has it."""
-    return namesrv_day(given, namesrv_on(known, given.day), phases_of(settle_known(known)), closes, stood, held)
+    """Return the day as what is known has it; `with_hindsight`: with phases that a later day shows."""
+    settled = [s for s in settle_known(known) if with_hindsight or not s.is_in_hindsight]
+    return namesrv_day(given, namesrv_on(known, given.day), phases_of(settled), closes, stood, held)
 
 
 def _ends(given: SettleInput, known: Known, stood: Sequence[Stall]) -> pa.Table:
@@ -487,23 +494,31 @@ def known_settings(given: SettleInput) -> Known:
     )
     background = given.background
     before = {setting.name: setting for setting in settings_of(background.settings_before)}
-    # What the first of the later days that did so found out about the start of a process.
+    lives = _lives(facts, before, frame(given.today, bronze.ROUTE_OBSERVATIONS))
+    # What this day itself has shown of a process that began before, when it may have had fewer rows.
+    shown = _shown_on(given, before, lives[-1])
+    # What later days show about the start of a process, and this one, if this run has settled it already.
     settled = sorted(rows_of(background.settings_later), key=lambda row: row["day"], reverse=True)
-    later = [row for row in settled if row["day"] != given.day]
-    starts = (row for row in later if row["from_seq"] == row["process_seq"] and row["setting"] != ADDRESSES)
-    # What this day itself has shown to the run that read it before, when it may have had fewer rows.
-    shown = _shown_on(given, before)
-    is_again = len(later) < len(settled)
+    starts = [row for row in settled if row["source"] in _SHOWN and row["from_seq"] == row["process_seq"]]
+    found = [(row["day"], setting_of(row)) for row in starts]
+    is_again = bool(settled) and settled[-1]["day"] == given.day
+    as_before = before if is_again else {name: s for name, s in before.items() if name not in shown}
+    again = {s.name: s for day, s in found if day == given.day and s.name in shown and s.life_seq == lives[0].from_seq}
     known = Known(
-        _lives(facts, before, frame(given.today, bronze.ROUTE_OBSERVATIONS)),
+        lives,
         [
             statement_of(fact["seq"], fact["event_id"], fact["properties"] or "", changes=fact["kind"] == "changed")
             for fact in facts
             if fact["kind"] in ("configured", "changed")
         ],
         given=background.given,
-        before={name: setting for name, setting in before.items() if is_again or name not in shown},
-        hindsight={(s.name, s.life_seq): in_hindsight(s) for s in map(setting_of, starts) if s.source in _SHOWN},
+        before={**as_before, **again},
+        # The first of the later days that shows it counts. The last one knows what days show that this run has not settled.
+        hindsight={
+            (s.name, s.life_seq): in_hindsight(s)
+            for day, s in found
+            if day > given.day and (s.answers_for or day == settled[0]["day"])
+        },
         shown_before=shown,
     )
     last = before.get(VERSION)
@@ -516,19 +531,19 @@ def known_settings(given: SettleInput) -> Known:
     return known
 
 
-def _shown_on(given: SettleInput, settings: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Return the settings, of a process that began before, that events of the day show."""
-    found = [s for s in settings.values() if s.source in _SHOWN and s.evidence and s.from_seq == s.life_seq]
+def _shown_on(given: SettleInput, settings: Mapping[str, Setting], last: Life) -> dict[str, Setting]:
+    """Return the settings, known in hindsight, that events of the day show; `last`: the process that goes on after it."""
+    found = [s for s in settings.values() if s.is_in_hindsight]
     firsts = pa.array([s.evidence[0] for s in found], STRING)
     rows = [frame(given.today, table)["event_id"] for table in (*OTHERS, bronze.ROUTE_OBSERVATIONS)]
     if any(s.name == _RETURNED and s.source is Source.INFERRED for s in found):
         rows.append(given.raw_beats(bronze.REGISTRATIONS.name, columns=["event_id"])["event_id"])
     shown = {of for ids in rows for of in ids.filter(pc.is_in(ids, value_set=firsts)).to_pylist()}
-    return {s.name: s for s in found if s.evidence[0] in shown}
+    return {s.name: s for s in found if s.evidence[0] in shown or s.life_seq != last.from_seq}
 
 
 def is_open(known: Known, name: str) -> bool:
-    """Return whether evidence about setting `name` is looked for."""
+    """Return whether no day shows setting `name`."""
     return any(setting.name == name and setting.source.is_open for setting in settle_known(known))
 
 

@@ -19,7 +19,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from namesrv_core.asking.requests import java_boolean, java_int, java_long
@@ -203,7 +202,7 @@ class Source(str, Enum):
 
     @property
     def is_open(self) -> bool:
-        """Return whether evidence is still needed."""
+        """Return whether no evidence shows the value."""
         return self in (Source.INHERITED, Source.DEFAULT)
 
 
@@ -293,6 +292,16 @@ class Setting(NamedTuple):
     answers_for: int = 0
     answers_against: int = 0
 
+    @property
+    def is_in_hindsight(self) -> bool:
+        """Return whether a later day shows it, and no day until then."""
+        return self.source in (Source.STATED, Source.INFERRED) and not self.answers_for
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether evidence is still needed."""
+        return self.source.is_open or self.is_in_hindsight
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -300,8 +309,8 @@ class Known:
 
     `lives`: its processes in order, first the one that ran when the day began, if any. `before`: settings at the end of
     the day before. `hindsight`: findings of later days, by name and start of the process. `fallback_version`: used if
-    no answer shows a version. `shown_before`: settings at the end of the day before that are known from this day itself; they
-    are among `before` only if this run has settled the day already.
+    no answer shows a version. `shown_before`: settings at the end of the day before that this day itself has shown; `before` has
+    them only if this run has settled the day already, as it did.
     """
 
     lives: Sequence[Life]
@@ -398,27 +407,21 @@ def settle(known: Known) -> list[Setting]:
     return found
 
 
-def reconsidered(
-    settled: Iterable[Setting],
-    before: Mapping[str, Setting],
-    shown_before: Mapping[str, Setting] = MappingProxyType({}),
-) -> list[Setting]:
+def reconsidered(settled: Iterable[Setting], before: Mapping[str, Setting]) -> list[Setting]:
     """Return the settings whose value since the start of their process turns out to differ from the one assumed before.
 
     Earlier days of that process were replayed with the wrong value, or without the phase of its scans. A changed phase,
-    however, comes from a clock that was set, and does not concern those days. What they know from this day, as it was
-    (`shown_before`, see `Known`), they are to know as it is now.
+    however, comes from a clock that was set, and does not concern those days. What they know in hindsight, they are to know as
+    the first day that shows it does.
     """
-    anew = {name: setting for name, setting in shown_before.items() if name not in before}
-    before = {**before, **anew}
     return [
         setting
         for setting in settled
         if (old := before.get(VERSION if setting.name == SCAN_PHASE else setting.name)) is not None
         and (old.life_seq, old.from_seq) == (setting.life_seq, setting.from_seq)
         and (
-            in_hindsight(setting) != in_hindsight(anew[setting.name])
-            if setting.name in anew
+            in_hindsight(setting) != mine
+            if (mine := before.get(setting.name)) is not None and mine.is_in_hindsight
             else SCAN_PHASE not in before
             if setting.name == SCAN_PHASE
             else old.value != setting.value
@@ -428,7 +431,7 @@ def reconsidered(
 
 def in_hindsight(setting: Setting) -> Setting:
     """Return what earlier days of the process know of a setting that a later day shows: how often it does is not their affair."""
-    return setting._replace(evidence=setting.evidence[:1], answers_for=1, answers_against=0)
+    return setting._replace(evidence=setting.evidence[:1], answers_for=0, answers_against=0)
 
 
 def _at_start(
@@ -437,15 +440,16 @@ def _at_start(
     """Return the value at the start of the process, or of the day if it began earlier, from the first source that knows."""
     last = last if last is not None and last.source is not Source.GIVEN else None
     mine = last if last is not None and last.life_seq == life.from_seq else None
-    later, voted = known.hindsight.get((name, life.from_seq)), _voted(known.votes, name, life)
+    voted = _voted(known.votes, name, life)
     mine = _anew(mine, stated, voted)
+    later = known.hindsight.get((name, life.from_seq), mine if mine is not None and mine.is_in_hindsight else None)
     in_order = (
         mine if mine is not None and mine.source is Source.CHANGED else None,
         _started(name, known.given[name], Source.GIVEN, life) if name in known.given else None,
-        mine if mine is not None and mine.source is Source.STATED else None,
+        mine if mine is not None and mine.source is Source.STATED and not mine.is_open else None,
         stated,
         later if later is not None and later.source is Source.STATED else None,
-        mine if mine is not None and not mine.source.is_open else None,
+        mine if mine is not None and not mine.is_open else None,
         voted,
         later,
         mine,
@@ -455,7 +459,7 @@ def _at_start(
     found, *others = (one for one in in_order if one is not None)
     # A later day that shows what is taken anyway tells nothing: whether it is asked depends on other settings.
     otherwise = next((one for one in others if one is not later), found)
-    return otherwise if found is later and otherwise.value == found.value else found
+    return otherwise if found is later and found is not mine and otherwise.value == found.value else found
 
 
 def _anew(mine: Setting | None, *found: Setting | None) -> Setting | None:
@@ -467,14 +471,15 @@ def _anew(mine: Setting | None, *found: Setting | None) -> Setting | None:
 def _phase(known: Known, life: Life, last: Setting | None) -> list[Setting]:
     """Return the phase of the process's scans, if it is known.
 
-    A known phase stays, unless two or more closes of the day agree on another one and none supports this one.
+    A phase that was shown stays, unless two or more closes of the day agree on another one and none supports this one.
     """
     mine = last if last is not None and last.life_seq == life.from_seq else None
     cast = [v for v in known.votes if (v.name, v.life_seq) == (SCAN_PHASE, life.from_seq)]
     voted = _voted(cast, SCAN_PHASE, life)
     mine = _anew(mine, voted)
-    if mine is not None and (voted is None or voted.answers_for < _ENOUGH or mine.value in (v.value for v in cast)):
-        voted = None
+    if mine is not None and not mine.is_open:
+        is_enough = voted is not None and voted.answers_for >= _ENOUGH and mine.value not in (v.value for v in cast)
+        voted = voted if is_enough else None
     found = voted or mine or known.hindsight.get((SCAN_PHASE, life.from_seq))
     return [] if found is None else [found]
 

@@ -36,7 +36,7 @@ NAMESRV_SETTINGS = Table(
         from_seq* BIGINT: Position at which the value begins; 0: before the recording
         process_seq* BIGINT: Position of the start of the process; 0: before the recording
         restart_value* STRING: Value with which the next process will start, as far as known
-        answers_for* BIGINT: Answers and closes that only this value explains
+        answers_for* BIGINT: Answers and closes that only this value explains; 0: those of a later day do, the first one is named
         answers_against* BIGINT: Answers and closes that only another value explains
         evidence* ARRAY<STRING>: event_ids of the first few answers and closes that support it
         day
@@ -53,8 +53,8 @@ NAMESRV_SETTINGS = Table(
                 valid_to IS NULL OR valid_from IS NULL OR valid_from <= valid_to
             process_started_before: A value is one of a process that has started.
                 process_seq <= from_seq
-            evidence_is_counted: There are as many answers for a value as are named, or more.
-                answers_for >= len(evidence) AND answers_against >= 0
+            evidence_is_counted: There are as many answers for a value as are named, or more; or a later day names one.
+                (answers_for >= len(evidence) OR answers_for = 0 AND len(evidence) = 1) AND answers_against >= 0
             findings_have_evidence: What is stated, changed or inferred names the events that say so.
                 source NOT IN ('stated', 'changed', 'inferred') OR len(evidence) >= 1
             release_was_compared?: The release that conf/ or brokers give was compared (docs/versions.md).

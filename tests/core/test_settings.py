@@ -184,34 +184,35 @@ def test_what_a_day_has_shown_before_it_shows_anew() -> None:
     known = Known([FIRST], votes=[votes(True, 3)])
     (first,) = (one for one in settle(known) if one.name == NAME)
     shown = {NAME: in_hindsight(first)}
-    assert (shown[NAME].answers_for, shown[NAME].evidence) == (1, ("a1",))
+    assert (shown[NAME].answers_for, shown[NAME].evidence) == (0, ("a1",))
 
     def found(answers: list[Votes], before: dict[str, Setting]) -> tuple[Value, Source, int, bool]:
         now = settle(replace(known, votes=answers, before=before, shown_before=shown))
         (one,) = (one for one in now if one.name == NAME)
-        return one.value, one.source, one.answers_for, one in reconsidered(now, before, shown)
+        return one.value, one.source, one.answers_for, one in reconsidered(now, {**before, **shown})
 
     more, others = [votes(True, 5)], [votes(True, 3), votes(False, 7)]
     assert found(more, {}) == (True, Source.INFERRED, 5, False)
     assert found(others, {}) == (False, Source.INFERRED, 7, True)
     assert found([], {}) == (False, Source.DEFAULT, 0, True)
-    assert found(more, shown) == (True, Source.INFERRED, 5, False)
-    assert found(others, shown) == (True, Source.INFERRED, 1, False)
+    assert found(more, {NAME: first}) == (True, Source.INFERRED, 5, False)
+    assert found(others, {NAME: first}) == (True, Source.INFERRED, 3, False)
 
 
 def test_the_phase_of_scans_that_a_day_has_shown_before_it_shows_anew() -> None:
     """As a setting, though two closes for another phase would not do against one that an earlier day has shown."""
-    shown = {SCAN_PHASE: Setting(SCAN_PHASE, 7, Source.INFERRED, 100, 100, 7, ("a1",), 1)}
+    shown = {SCAN_PHASE: Setting(SCAN_PHASE, 7, Source.INFERRED, 100, 100, 7, ("a1",))}
+    held_by_now = {SCAN_PHASE: shown[SCAN_PHASE]._replace(answers_for=2)}
 
     def found(answers: Votes, before: dict[str, Setting]) -> tuple[Value, int, bool]:
         version = settle(Known([FIRST]))[:1]
         held = {VERSION: version[0], **before}
         now = settle(Known([FIRST], votes=[answers], before=held, shown_before=shown))
         (one,) = (one for one in now if one.name == SCAN_PHASE)
-        return one.value, one.answers_for, one in reconsidered(now, held, shown)
+        return one.value, one.answers_for, one in reconsidered(now, {**held, **shown})
 
     same, other = votes(7, 4, name=SCAN_PHASE), votes(9, 1, name=SCAN_PHASE)
     assert found(same, {}) == (7, 4, False)
     assert found(other, {}) == (9, 1, True)
-    assert found(same, shown) == (7, 4, False)
-    assert found(other, shown) == (7, 1, False)
+    assert found(same, held_by_now) == (7, 4, False)
+    assert found(other, held_by_now) == (7, 2, False)

@@ -74,8 +74,8 @@ def test_settings_are_found_and_days_before_the_evidence_are_replayed_again(tmp_
     second = run(tmp_path, server.lines[seen:], "second")
     assert second.days == [FIRST.isoformat(), SECOND.isoformat()]
     assert decided(tmp_path / "w") == [
-        (FIRST, DELETES, "true", "inferred", 1),
-        (FIRST, ORDERS, "true", "inferred", 1),
+        (FIRST, DELETES, "true", "inferred", 0),
+        (FIRST, ORDERS, "true", "inferred", 0),
         (SECOND, DELETES, "true", "inferred", 2),
         (SECOND, ORDERS, "false", "changed", 1),
         (SECOND, ORDERS, "true", "inferred", 2),
@@ -129,13 +129,60 @@ def test_what_a_day_shows_of_earlier_ones_is_what_the_whole_day_shows(
     assert said.digests == at_once.digests
 
 
-def test_a_phase_that_one_late_close_has_shown_is_that_of_the_whole_day(tmp_path: Path) -> None:
-    """An hour later two other closes show better when scans run: as those of one night, on the day before, too."""
+@pytest.mark.parametrize(
+    ("third", "late", "known"),
+    [
+        ({50: "refused"}, [{26: "listed", 27: "listed"}], "true"),
+        ({50: "refused"}, [{26: "refused"}], "false"),
+        ({50: "refused", 51: "refused"}, [{26: "refused"}, {27: "listed"}], "false"),
+        ({50: "refused"}, [{27: "refused"}, {26: "refused"}, {28: "listed", 29: "listed", 30: "listed"}], "true"),
+        ({50: "off"}, [{26: "listed", 27: "listed"}], "false"),
+        ({50: "off"}, [{26: "on"}], "true"),
+        ({50: "refused"}, [{26: "off"}], "false"),
+        ({50: "refused"}, [{26: "start"}], "true"),
+        ({50: "refused"}, [{26: "beat"}, {51: "listed"}, {2: "listed"}], "true"),
+    ],
+)
+def test_late_lines_of_a_day_show_what_a_later_one_has_shown_before(
+    tmp_path: Path, third: dict[int, str], late: list[dict[int, str]], known: str
+) -> None:
+    """A day between them hears of a setting late, or of a start: whatever it says, the tables are those of one night."""
+    began = {"kind": "namesrv", "event": "started"}, {"kind": "namesrv", "event": "identified", "version": 493}
+    says = {**SAYS, "start": began[0], "beat": broker("a", "TU", 3)}
+    nights = [
+        [at(1, began[0]), at(1.01, began[1]), at(1.5, broker("a", "TU", 1))],
+        [at(25, broker("a", "TU", 2))],
+        *([at(hour, says[word]) for hour, word in some.items()] for some in (third, *late)),
+    ]
+    for number, lines in enumerate(nights):
+        said = night(tmp_path / "w", write(tmp_path / f"{number}.jsonl", lines))
+    held = {row["setting"]: row["value"] for row in rows(tmp_path / "w", gold.NAMESRV_SETTINGS) if row["day"] == FIRST}
+    assert held["enable_all_topic_list"] == known
+    together = sorted((line for lines in nights for line in lines), key=itemgetter("time"))
+    at_once = night(tmp_path / "at-once", write(tmp_path / "all.jsonl", together))
+    assert said.digests == at_once.digests
+
+
+def test_late_lines_that_show_no_setting_leave_the_days_before_alone(tmp_path: Path) -> None:
+    """What a later day has shown of the process's start stands: its life is not replayed for a heartbeat."""
+    nights = [
+        [at(1, {"kind": "namesrv", "event": "started"}), at(1.01, broker("a", "TU", 1)), at(25, broker("a", "TU", 2))],
+        [at(50, SAYS["refused"])],
+        [at(26, broker("a", "TU", 3))],
+    ]
+    for number, lines in enumerate(nights):
+        said = night(tmp_path / "w", write(tmp_path / f"{number}.jsonl", lines))
+    assert said.days == [SECOND.isoformat(), (SECOND + DAY).isoformat()]
+
+
+@pytest.mark.parametrize("first_at", [27, 50])
+def test_a_phase_that_one_late_close_has_shown_is_that_of_the_whole_day(tmp_path: Path, first_at: int) -> None:
+    """Two other closes, of an hour later or of the day before, show better when scans run: as those of one night, on each day."""
     began = {"kind": "namesrv", "event": "started"}, {"kind": "namesrv", "event": "identified", "version": 493}
     nights = [[at(20, began[0]), at(20.01, began[1]), at(21, broker("z", "TU", 1))]]
-    for some, late_ms in (("a", 120), ("bc", 0)):
+    for some, since, late_ms in (("a", first_at, 120), ("bc", 29, 0)):
         nights.append([])
-        for hour, name in enumerate(some, 25 + 2 * len(nights)):
+        for hour, name in enumerate(some, since):
             channel = {"channel_id": f"10.0.0.{ord(name)}:40000#1"}
             close = {"kind": "channel", "event": "close", "closed_by": "namesrv", "silent_ms": 121_000 + late_ms}
             ended = at(hour, {**close, **channel})
@@ -148,8 +195,9 @@ def test_a_phase_that_one_late_close_has_shown_is_that_of_the_whole_day(tmp_path
         for row in rows(tmp_path / "w", gold.NAMESRV_SETTINGS)
         if row["setting"] == "scan_phase_us"
     }
-    assert phases == {FIRST: ("1000000", 1), SECOND: ("1000000", 2)}
-    together = [line for lines in nights for line in lines]
+    carried = {SECOND + DAY: ("1000000", 2)} if first_at == 50 else {}
+    assert phases == {FIRST: ("1000000", 0), SECOND: ("1000000", 2), **carried}
+    together = sorted((line for lines in nights for line in lines), key=itemgetter("time"))
     assert night(tmp_path / "at-once", write(tmp_path / "all.jsonl", together)).digests == said.digests
 
 
