@@ -91,7 +91,7 @@ def test_a_capture_whose_clock_went_back_goes_on(tmp_path: Path, back_s: int, wi
     read_in(tmp_path / "w", written(tmp_path / "a.pcap", segments[:middle]))
     read = read_in(tmp_path / "w", written(tmp_path / "b.pcap", back))
     assert read.sightings == 0
-    assert [f"{without_place} packets" in error for error in read.errors] == [True] * (without_place > 0)
+    assert [f"{without_place} packet(s)" in error for error in read.errors] == [True] * (without_place > 0)
     answers = len(stored(tmp_path / "w", "route_observations", "event_id"))
     assert 2 * 29 - without_place // 2 <= answers <= 2 * 29 - without_place // 2 + 2
     assert len({channel for (channel,) in stored(tmp_path / "w", "route_observations", "channel_id")}) == 2
