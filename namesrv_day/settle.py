@@ -679,7 +679,6 @@ def _answered(rows: pa.Table) -> pa.Table:
 _EVERY_NS = 60_000 * NS_PER_MS
 """A broker registers as often at least. Source: RocketMQ 5.4.0 BrokerController.start, registerNameServerPeriod."""
 _LOCKING = [*LIST_CODES, RequestCode.GET_ROUTEINFO_BY_TOPIC]
-_REGISTERED = pa.schema([("arrival_seq", LONG), ("seq", LONG), ("answered", BOOLEAN)])
 
 
 def holds(given: SettleInput, known: Known) -> list[Hold]:
@@ -701,9 +700,8 @@ def holds(given: SettleInput, known: Known) -> list[Hold]:
     rows = given.raw_beats(
         bronze.REGISTRATIONS.name, columns=["seq", "event_time", "response_code"], where=_during(periods)
     )
-    arrival = pc.multiply(pc.cast(rows["event_time"], LONG), NS_PER_US)
     tables = {
-        "registered": pa.table([arrival, rows["seq"], pc.is_valid(rows["response_code"])], schema=_REGISTERED),
+        "registered": _answered(rows).append_column("answered", pc.is_valid(rows["response_code"])),
         "observed": frame(given.today, bronze.ROUTE_OBSERVATIONS),
         "unregistrations": frame(given.today, bronze.UNREGISTRATIONS),
         "ends": frame(given.today, bronze.CHANNEL_EVENTS),

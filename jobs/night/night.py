@@ -242,7 +242,7 @@ def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa
 T = TypeVar("T")
 # Below this many rows the overhead of a task, and of queries for a group, dominates.
 _ROWS_PER_TASK = 20_000
-# Measured: a heartbeat takes a hundredth of the time of an answer or another event, since it is condensed.
+# Measured: so many heartbeats, which are condensed, take no longer than one answer or another event.
 _HEARTBEATS_PER_ROW = 50
 _HEARTBEATS = frozenset(table.name for table in BEATS)
 

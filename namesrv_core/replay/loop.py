@@ -200,8 +200,7 @@ class _Reading:
         """
         for name in filter(shown.groups.__contains__, shown.queue_datas):
             group, compared = self.past.groups_read.get(name, (None, None))
-            is_same = group == shown.groups[name] and compared.holds(self.belief) and not self._may_act(name, shown)
-            if is_same:
+            if group == shown.groups[name] and compared.holds(self.belief) and not self._may_act(name, shown):
                 self.until_ms = min(self.until_ms, compared.until_ms)
             else:
                 yield name
@@ -210,13 +209,11 @@ class _Reading:
         """Yield what a route that equals the registry makes known of its groups."""
         shown: Any = self.shown
         for name in self._names:
-            until_ms, self.until_ms = self.until_ms, math.inf
             new = self.past.new_among(self._known_of(name, shown))
             if not new and not self._may_act(name, shown):
                 group = shown.groups[name]
                 parts = [("broker_addr_table", name), *_live_parts([group])]
                 self.past.groups_read[name] = group, self._compared(parts)
-            self.until_ms = min(self.until_ms, until_ms)
             yield from new
 
     # -- differences -----------------------------------------------------------------------------------------------

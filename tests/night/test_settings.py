@@ -100,6 +100,17 @@ SAYS: dict[str, Line] = {
 }
 
 
+def require_what_one_night_gives(tmp_path: Path, nights: list[list[Line]], known: str) -> None:
+    """Require the tables of one night over all lines, and that the first day knows whether topics may be listed."""
+    for number, lines in enumerate(nights):
+        said = night(tmp_path / "w", write(tmp_path / f"{number}.jsonl", lines))
+    held = {row["setting"]: row["value"] for row in rows(tmp_path / "w", gold.NAMESRV_SETTINGS) if row["day"] == FIRST}
+    assert held["enable_all_topic_list"] == known
+    together = sorted((line for lines in nights for line in lines), key=itemgetter("time"))
+    at_once = night(tmp_path / "at-once", write(tmp_path / "all.jsonl", together))
+    assert said.digests == at_once.digests
+
+
 @pytest.mark.parametrize(
     ("first", "then", "known"),
     [
@@ -120,13 +131,7 @@ def test_what_a_day_shows_of_earlier_ones_is_what_the_whole_day_shows(
         [at(1, began[0]), at(1.01, began[1]), at(2, broker("a", "TU", 1))],
         *([at(hour, SAYS[word]) for hour, word in some.items()] for some in (first, then)),
     ]
-    for number, lines in enumerate(nights):
-        said = night(tmp_path / "w", write(tmp_path / f"{number}.jsonl", lines))
-    held = {row["setting"]: row["value"] for row in rows(tmp_path / "w", gold.NAMESRV_SETTINGS) if row["day"] == FIRST}
-    assert held["enable_all_topic_list"] == known
-    together = sorted((line for lines in nights for line in lines), key=itemgetter("time"))
-    at_once = night(tmp_path / "at-once", write(tmp_path / "all.jsonl", together))
-    assert said.digests == at_once.digests
+    require_what_one_night_gives(tmp_path, nights, known)
 
 
 @pytest.mark.parametrize(
@@ -154,13 +159,7 @@ def test_late_lines_of_a_day_show_what_a_later_one_has_shown_before(
         [at(25, broker("a", "TU", 2))],
         *([at(hour, says[word]) for hour, word in some.items()] for some in (third, *late)),
     ]
-    for number, lines in enumerate(nights):
-        said = night(tmp_path / "w", write(tmp_path / f"{number}.jsonl", lines))
-    held = {row["setting"]: row["value"] for row in rows(tmp_path / "w", gold.NAMESRV_SETTINGS) if row["day"] == FIRST}
-    assert held["enable_all_topic_list"] == known
-    together = sorted((line for lines in nights for line in lines), key=itemgetter("time"))
-    at_once = night(tmp_path / "at-once", write(tmp_path / "all.jsonl", together))
-    assert said.digests == at_once.digests
+    require_what_one_night_gives(tmp_path, nights, known)
 
 
 def test_late_lines_that_show_no_setting_leave_the_days_before_alone(tmp_path: Path) -> None:
