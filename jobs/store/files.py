@@ -44,6 +44,8 @@ from schemas.table import CLOSED_MONTH, TEXT_ONCE, Table
 
 # Readers skip whole row groups: the rows of a name server or a broker lie in few groups of this size.
 _ROWS_PER_GROUP = 128 * 1024
+# Intervals are sorted by topic or broker, and one of these is asked for. Open ones are also read whole each night.
+_CLOSED_PER_GROUP, _OPEN_PER_GROUP = 2 * 1024, 8 * 1024
 # Neighbouring values differ by little.
 _RISING: Final = frozenset({"seq", "event_time", "effect_time", "source_offset"})
 # All values differ.
@@ -117,10 +119,11 @@ def write_file(
     texts = {name: kind for name, kind in kinds.items() if pa.types.is_dictionary(kind)}
     given = pa.schema([field.with_type(texts.get(field.name, field.type)) for field in schema])
     sink, leaves = pa.BufferOutputStream(), list[bytes]()
+    of_intervals = _OPEN_PER_GROUP if day is None else _CLOSED_PER_GROUP
     with pq.ParquetWriter(sink, given, **_encodings(schema)) as writer:
         parts = [rows] if isinstance(rows, pa.Table) else rows
         for group in together((conformed(part, given) for part in parts), _ROWS_PER_GROUP):
-            writer.write_table(group, _ROWS_PER_GROUP)
+            writer.write_table(group, of_intervals if table.has_intervals else _ROWS_PER_GROUP)
             leaves += leaves_of(group) if is_rooted(table) else []
         if joins:
             writer.add_key_value_metadata({_PIECES: ",".join(map(str, joins)).encode()})
@@ -255,8 +258,8 @@ def batches_of(root: str, table: Table, files: Iterable[DataFile]) -> Iterator[p
     try:
         for file in files:
             path = file.path
-            for batch in dataset_of(root, table, [file]).to_batches(batch_readahead=1, fragment_readahead=0):
-                yield pa.Table.from_batches([batch])
+            batches = dataset_of(root, table, [file]).to_batches(batch_readahead=1, fragment_readahead=0)
+            yield from together((pa.Table.from_batches([batch]) for batch in batches), _ROWS_PER_GROUP)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise unreadable(root, table, path, error) from error
 

@@ -101,6 +101,19 @@ def test_rows_that_come_in_parts_lie_together(tmp_path: Path, monkeypatch: pytes
     assert read_files(str(tmp_path), NUMBERS, [file], ["n"]).column("n").to_pylist() == list(range(25))
 
 
+def test_one_topic_of_many_lies_in_few_rows(tmp_path: Path) -> None:
+    """Groups of intervals are small, closed ones more than open ones, but they are read in parts of many."""
+    table, size = gold.TOPIC_QUEUE_HISTORY, 20_000
+    rows = table_of([{"topic": f"T{number:05}"} for number in range(size)], table)
+    found = []
+    for day in (None, DAY):
+        file = write_file(rows, str(tmp_path), table, day, "part")
+        footer = pq.read_metadata(f"{table_path(str(tmp_path), table)}/{file.path}")
+        found.append(max(footer.row_group(number).num_rows for number in range(footer.num_row_groups)))
+        assert [len(part) for part in batches_of(str(tmp_path), table, [file])] == [size]
+    assert found == [8_192, 2_048]
+
+
 def test_statistics_bound_every_row(tmp_path: Path) -> None:
     """Instants are widened to whole milliseconds, long texts cut at the lower end and left out at the upper, NULLs counted."""
     at = dt.datetime(2026, 11, 21, 8, 0, 0, 1_500, tzinfo=dt.timezone.utc)
