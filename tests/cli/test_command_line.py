@@ -39,7 +39,13 @@ def test_help_names_every_job_and_exit_code(capsys: pytest.CaptureFixture[str]) 
     assert [code for code in [*range(16), 130] if f"{code} " not in text] == []
 
 
-@pytest.mark.parametrize("arguments", [[], ["nightly"], ["nope"], ["export"], ["nightly", "--input"], ["check", "x"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *([], ["nightly"], ["nope"], ["export"], ["nightly", "--input"], ["check", "x"]),
+        *(["nightly", "--input", ""], ["check", "--warehouse", ""], ["ask", "sql", ""]),  # a variable that is not set
+    ],
+)
 def test_a_wrong_call_is_a_usage_error(arguments: list[str]) -> None:
     """What cannot be run ends with 2 before anything starts."""
     with pytest.raises(SystemExit) as ended:
@@ -58,6 +64,8 @@ def test_a_wrong_call_is_a_usage_error(arguments: list[str]) -> None:
         ["nightly", "--from", "2026-03-01", "--summary", "not-there/summary.json"],
         ["nightly", "--from", "2026-03-01", "--namesrv", "x:1=3.2.6"],
         ["nightly", "--from", "2026-03-01", "--warehouse", "w\udce4"],
+        ["check", "--warehouse", "README.md"],
+        ["check", "--warehouse", "s3://"],
         ["sql", "--query", "nope"],
         ["sql", "--file", "not-there.sql"],
         ["sql", "SELECT 1", "--file", "-"],
