@@ -26,8 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = top.parse_args(given)
     if arguments.job == "nightly" and not (arguments.input or arguments.first or arguments.last):
         top.error("nightly: give --input, or days to recompute with --from and --to")
-    empty = [name for name, value in vars(arguments).items() if value == "" or isinstance(value, list) and "" in value]
-    if {*empty} - {"topic", "broker"}:  # names may be empty
+    empty = {name for name, value in vars(arguments).items() if value in ("", [""])} - {"topic", "broker"}
+    if empty:  # those two are names, which may be
         top.error(f"{' and '.join(empty)}: empty; is a variable of your shell not set?")
     try:
         return _run(arguments)
