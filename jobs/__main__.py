@@ -29,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     empty = {name for name, value in vars(arguments).items() if value in ("", [""])} - {"topic", "broker"}
     if empty:  # those two are names, which may be
         top.error(f"{' and '.join(empty)}: empty; is a variable of your shell not set?")
+    if "://" in str(vars(arguments).get("output")):
+        top.error(f"output {arguments.output}: a file or folder of this machine expected")
     try:
         return _run(arguments)
     except Exception as error:

@@ -44,6 +44,7 @@ def test_help_names_every_job_and_exit_code(capsys: pytest.CaptureFixture[str]) 
     [
         *([], ["nightly"], ["nope"], ["export"], ["nightly", "--input"], ["check", "x"]),
         *(["nightly", "--input", ""], ["check", "--warehouse", ""], ["ask", "sql", ""]),  # a variable that is not set
+        ["record", "--poll", "127.0.0.1:1", "--output", "s3://bucket/polls"],
     ],
 )
 def test_a_wrong_call_is_a_usage_error(arguments: list[str]) -> None:
