@@ -82,6 +82,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def guarded(argv: Sequence[str] | None = None) -> int:
     """Run one job as a process: no output, not even a stack trace, can send control sequences to a terminal."""
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # not every encoding has all
     sys.stdout, sys.stderr = Guarded(sys.stdout), Guarded(sys.stderr)
     end_if_interrupted()
     try:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -171,6 +173,14 @@ def test_nothing_that_a_process_prints_steers_a_terminal(tmp_path: Path) -> None
     assert not set("\x1b\x9b\u202e\u2066") & set(ran.stdout + ran.stderr + refused.stderr)
 
 
-def _process(arguments: list[str], given: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=CHECKOUT, input=given, capture_output=True, encoding="utf-8", check=False)
+@pytest.mark.slow
+def test_what_an_encoding_lacks_is_escaped() -> None:
+    """In a terminal of another encoding than UTF-8, such as GBK, a command prints all the same."""
+    code = "from jobs import __main__ as entry; entry.main = lambda _: print('\u4e3b') or 0; entry.guarded()"
+    ran = _process(["-c", code], PYTHONIOENCODING="ascii:strict")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "\\u4e3b\n", "")
+
+
+def _process(arguments: list[str], given: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+    run = partial(subprocess.run, cwd=CHECKOUT, env={**os.environ, **more}, capture_output=True, encoding="utf-8")
+    return run([sys.executable, *arguments], input=given, check=False)
