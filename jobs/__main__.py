@@ -26,6 +26,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = top.parse_args(given)
     if arguments.job == "nightly" and not (arguments.input or arguments.first or arguments.last):
         top.error("nightly: give --input, or days to recompute with --from and --to")
+    empty = {name for name, value in vars(arguments).items() if value in ("", [""])} - {"topic", "broker"}
+    if empty:  # those two are names, which may be
+        top.error(f"{' and '.join(empty)}: empty; is a variable of your shell not set?")
+    if "://" in str(vars(arguments).get("output")):
+        top.error(f"output {arguments.output}: a file or folder of this machine expected")
     try:
         return _run(arguments)
     except Exception as error:
@@ -77,6 +82,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def guarded(argv: Sequence[str] | None = None) -> int:
     """Run one job as a process: no output, not even a stack trace, can send control sequences to a terminal."""
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # not every encoding has all
     sys.stdout, sys.stderr = Guarded(sys.stdout), Guarded(sys.stderr)
     end_if_interrupted()
     try:

@@ -47,6 +47,7 @@ from namesrv_day.content import (
 from namesrv_day.events import BEATS
 from namesrv_day.settle import settings_of
 from namesrv_day.verify import VerifyInput, verdicts
+from namesrv_wire.compression import unpacked
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
 from schemas.table import Table
@@ -131,7 +132,8 @@ def attest(
 def read_attestation(path: Path) -> Json:
     """Return an attestation from a file. Raises UsageError if it is not one, TamperedError if it was changed since."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            found = json.loads(unpacked(file).read())
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"attestation {path}: cannot be read: {error}") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:

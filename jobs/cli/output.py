@@ -170,8 +170,8 @@ def waiting(
 
 @contextmanager
 def opened(path: Path) -> Iterator[TextIO]:
-    """Open a file for text, compressed if its name ends in .gz; it appears whole or not at all. Raises UsageError."""
-    is_regular = path.is_file() or not path.exists()
+    """Open a text file, compressed if it ends in .gz; unless it is a link, it appears whole or not at all. Raises UsageError."""
+    is_regular = not path.is_symlink() and (path.is_file() or not path.exists())  # never in place of /dev/stdout
     part = path.with_name(f".{path.name}.{os.getpid()}") if is_regular else path
     try:
         import gzip  # noqa: PLC0415  most answers are shown, not written

@@ -50,10 +50,12 @@ def validate(arguments: argparse.Namespace) -> None:
 
 
 def warehouse_at(name: str) -> str:
-    """Return the absolute path of a warehouse. Raises UsageError for a path that Delta's readers would take for another one."""
+    """Return the absolute path of a warehouse. Raises UsageError for a file, or a path that Delta's readers take for another."""
     if "://" in (name := _named(name)):
         return name
     path = str(Path(name).resolve())
+    if Path(path).is_file():
+        raise UsageError(f"warehouse {path}: is a file, not a folder")
     if found := re.search(r"[%\\\x00-\x1f\x7f\ud800-\udfff]", path):
         raise UsageError(
             f"warehouse {path}: Delta cannot read below a folder with {found[0]!r} in its name; take another one"
@@ -62,7 +64,9 @@ def warehouse_at(name: str) -> str:
 
 
 def _named(name: str) -> str:
-    """Return the path that a `file:` URL names, or a name that is none."""
+    """Return the path that a `file:` URL names, or a name that is none. Raises UsageError for a URL without a place."""
+    if re.fullmatch(r"\w+:/+", name):
+        raise UsageError(f"{name}: names no bucket, folder or file")
     return f"/{name.removeprefix('file:').lstrip('/')}" if name.startswith("file:") else name
 
 

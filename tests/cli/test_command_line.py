@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,7 +41,14 @@ def test_help_names_every_job_and_exit_code(capsys: pytest.CaptureFixture[str]) 
     assert [code for code in [*range(16), 130] if f"{code} " not in text] == []
 
 
-@pytest.mark.parametrize("arguments", [[], ["nightly"], ["nope"], ["export"], ["nightly", "--input"], ["check", "x"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *([], ["nightly"], ["nope"], ["export"], ["nightly", "--input"], ["check", "x"]),
+        *(["nightly", "--input", ""], ["check", "--warehouse", ""], ["ask", "sql", ""]),  # a variable that is not set
+        ["record", "--poll", "127.0.0.1:1", "--output", "s3://bucket/polls"],
+    ],
+)
 def test_a_wrong_call_is_a_usage_error(arguments: list[str]) -> None:
     """What cannot be run ends with 2 before anything starts."""
     with pytest.raises(SystemExit) as ended:
@@ -58,6 +67,8 @@ def test_a_wrong_call_is_a_usage_error(arguments: list[str]) -> None:
         ["nightly", "--from", "2026-03-01", "--summary", "not-there/summary.json"],
         ["nightly", "--from", "2026-03-01", "--namesrv", "x:1=3.2.6"],
         ["nightly", "--from", "2026-03-01", "--warehouse", "w\udce4"],
+        ["check", "--warehouse", "README.md"],
+        ["check", "--warehouse", "s3://"],
         ["sql", "--query", "nope"],
         ["sql", "--file", "not-there.sql"],
         ["sql", "SELECT 1", "--file", "-"],
@@ -162,6 +173,14 @@ def test_nothing_that_a_process_prints_steers_a_terminal(tmp_path: Path) -> None
     assert not set("\x1b\x9b\u202e\u2066") & set(ran.stdout + ran.stderr + refused.stderr)
 
 
-def _process(arguments: list[str], given: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=CHECKOUT, input=given, capture_output=True, encoding="utf-8", check=False)
+@pytest.mark.slow
+def test_what_an_encoding_lacks_is_escaped() -> None:
+    """In a terminal of another encoding than UTF-8, such as GBK, a command prints all the same."""
+    code = "from jobs import __main__ as entry; entry.main = lambda _: print('\u4e3b') or 0; entry.guarded()"
+    ran = _process(["-c", code], PYTHONIOENCODING="ascii:strict")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "\\u4e3b\n", "")
+
+
+def _process(arguments: list[str], given: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+    run = partial(subprocess.run, cwd=CHECKOUT, env={**os.environ, **more}, capture_output=True, encoding="utf-8")
+    return run([sys.executable, *arguments], input=given, check=False)

@@ -231,7 +231,7 @@ def test_escapes_keep_json_what_it_was() -> None:
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
-    """What fails half-way leaves what was there before, and nothing beside it."""
+    """What fails half-way leaves what was there before, and nothing beside it; a link stays one, as /dev/stdout is."""
     path = tmp_path / "rows.csv.gz"
     with opened(path) as file:
         file.write("old\x1b\n")
@@ -240,5 +240,9 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     with gzip.open(path, "rt", encoding="utf-8") as read:
         assert read.read() == "old\x1b\n"
     assert list(tmp_path.iterdir()) == [path]
+    (link := tmp_path / "link.csv").symlink_to(tmp_path / "rows.csv")
+    with opened(link) as file:
+        file.write("through\n")
+    assert (link.is_symlink(), (tmp_path / "rows.csv").read_text()) == (True, "through\n")
     with pytest.raises(UsageError, match="cannot be written"), opened(tmp_path / "none" / "rows.csv"):
         pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 import json
 import shutil
 import subprocess
@@ -195,14 +196,14 @@ def test_from_events_that_are_not_those_that_were_read_nothing_is_proved(whole: 
 def test_an_attestation_is_verified_and_what_was_changed_is_named(
     whole: Capture, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same inputs give the same tables; a changed attestation, and a changed warehouse, do not pass."""
+    """The same inputs give the same tables, compressed or not; a changed attestation, and a changed warehouse, do not pass."""
     shutil.copytree(whole.path, tmp_path / "w")
-    file, where = tmp_path / "a.json", ["--warehouse", tmp_path / "w"]
+    file, where = tmp_path / "a.json.gz", ["--warehouse", tmp_path / "w"]
     assert ran(capsys, "--at", "2026-11-21 16:58+08:00", "--namesrv", SERVER, "--output", file, *where)[0] == EXIT_OK
     code, told, _ = ran(capsys, "--check", file, *where)
     assert (code, "verified" in told) == (EXIT_OK, True)
 
-    made = json.loads(file.read_text())
+    made = json.loads(gzip.decompress(file.read_bytes()))
     assert made["sources"][0]["content_sha256"] == "5ed30709b37a8f38cd15816525b3c16958916996dabed9d0a9e00ef309150798"
     made["tables"]["topicQueueTable"]["rows"][0][5] = 2
     (tmp_path / "forged.json").write_text(json.dumps(made))
