@@ -17,7 +17,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, count, groupby
+from itertools import accumulate, groupby, repeat
 from typing import Any, NamedTuple
 
 import duckdb
@@ -96,51 +96,34 @@ class Collector:
         self.count += count
         return self.count - count + 1
 
-    def add(self, found: AnyRow, *, frame: int | None, number: int | None = None) -> None:
-        """Add one row; `ingest_run` and `day` are filled in.
-
-        `frame`: the frame or line of the row; rows with the same frame and key count as one. None: the row has none. `number`: a
-        reserved row number.
-        """
-        values = found.values
-        received_us = values.get("event_time")
-        at_us = values.get("effect_time", received_us)
-        day = day_of(at_us) if isinstance(at_us, int) else self.run.run_day
-        self.days.update((day, day_of(received_us) if isinstance(received_us, int) else day))
-        own = {
-            "_n": self.reserve(1) if number is None else number,
-            "_frame": frame,
-            "_seq_is_given": found.seq_is_given,
-        }
-        self.tables.add(found.table)
-        self._pending[found.table].append({**values, "ingest_run": self.run.run_id, "day": day, **own})
-        self._note_pending(
-            _BYTES_PER_DICT
-            + sum(
-                len(value) if isinstance(value, str) else _BYTES_PER_DICT * len(value)
-                for value in values.values()
-                if isinstance(value, (str, list))
-            )
-        )
-
-    def add_frames(
-        self, rows: Sequence[FrameRow], frames: Iterable[int | None], numbers: Iterable[int] | None = None
+    def add(
+        self, rows: Sequence[AnyRow], frames: Iterable[int | None], numbers: Iterable[int | None] | None = None
     ) -> None:
-        """Add rows of frames or lines, each with its `frame` and `number` as in `add`."""
-        if numbers is None:
-            numbers = count(self.reserve(len(rows)))
-        for row, frame, number in zip(rows, frames, numbers, strict=False):
-            self._frames[row.table].append((row, number, frame))
-        self.tables.update(self._frames)
-        days = {row.event_us // US_PER_DAY for row in rows} | {row.effect_us // US_PER_DAY for row in rows}
-        self.days.update(day_of(day * US_PER_DAY) for day in days)
-        # Equal answers are one object.
-        answers = {id(row.answered): row.answered for row in rows}.values()
-        texts = (text for answered in answers for text in answered.values() if isinstance(text, str))
-        self._note_pending(len(rows) * _BYTES_PER_FRAME + sum(map(len, texts)))
+        """Add rows; `ingest_run` and `day` are filled in.
 
-    def _note_pending(self, size: int) -> None:
-        self._pending_bytes += size
+        `frames`: the frame or line of each; rows with the same frame and key count as one. None: the row has none. `numbers`:
+        reserved row numbers; None: the row gets the next one.
+        """
+        events, size = list[FrameRow](), 0
+        for row, frame, reserved in zip(rows, frames, repeat(None) if numbers is None else numbers, strict=False):
+            number = self.reserve(1) if reserved is None else reserved
+            self.tables.add(row.table)
+            if isinstance(row, FrameRow):
+                events.append(row)
+                self._frames[row.table].append((row, number, frame))
+                continue
+            at_us = map(row.values.get, ("effect_time", "event_time"))
+            days = [day_of(us) for us in at_us if isinstance(us, int)] or [self.run.run_day]
+            self.days.update(days)
+            own = {"_n": number, "_frame": frame, "_seq_is_given": row.seq_is_given}
+            self._pending[row.table].append({**row.values, "ingest_run": self.run.run_id, "day": days[0], **own})
+            texts = (of for of in row.values.values() if isinstance(of, (str, list)))
+            size += sum((1 if isinstance(of, str) else _BYTES_PER_DICT) * len(of) for of in texts) + _BYTES_PER_DICT
+        self.days |= {day_of(at * US_PER_DAY) for at in {us // US_PER_DAY for row in events for us in row[4:6]}}
+        # Equal answers are one object.
+        answers = {id(row.answered): row.answered for row in events}.values()
+        texts = (text for answered in answers for text in answered.values() if isinstance(text, str))
+        self._pending_bytes += size + len(events) * _BYTES_PER_FRAME + sum(map(len, texts))
         if self._pending_bytes >= _PENDING_BYTES:
             self._flush()
 
@@ -635,7 +618,7 @@ def _refused(staging: Staging, table: Table, rows: pa.Table) -> pa.Array:
             "decoder_version": DECODER_VERSION,
             "event_time": times.instant_us(row["event_time"]),
         }
-        staging.add(Row(bronze.QUARANTINE.name, values), frame=None)
+        staging.add([Row(bronze.QUARANTINE.name, values)], [None])
         staging.broken[staging.count] = row["_n"]
     return is_refused
 
