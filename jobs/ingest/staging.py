@@ -24,7 +24,6 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from jobs.ingest.sources import Ingested
 from jobs.store.files import DataFile, read_files, together, write_file
@@ -382,34 +381,25 @@ class Staging(Collector):
         """Yield the kept rows in batches, with `_n`, `_frames`, `_seq_is_given` and `_seq_is_taken`."""
         day = self._on_day[name]
         for staged in together(self._rows(name), _ROWS_ASKED, _BYTES_ASKED):
-            rows, frames = self.of_batch(staged, f"SELECT _n, _frames FROM kept_{name}")
+            rows, (frames,) = self.of_batch(staged, f"SELECT _n, _frames FROM kept_{name}")
             if not len(rows):
                 continue
-            rows = rows.drop_columns(["_frame"]).append_column("_frames", pa.array(frames))
+            rows = rows.drop_columns(["_frame"]).append_column("_frames", frames)
             if day is not None:
                 rows = with_columns(rows, day=pa.repeat(pa.scalar(day), len(rows)))
-            taken = np.zeros(len(rows), bool)
-            moved = self.ask("FROM moved SEMI JOIN rows USING (_n)", rows=rows.select(["_n"])).to_pydict()
-            if moved["_n"]:
-                seq, numbers = rows["seq"].to_numpy().copy(), rows["_n"].to_numpy()
-                order = np.argsort(numbers)
-                at = order[np.searchsorted(numbers, moved["_n"], sorter=order)]
-                seq[at], taken[at] = moved["seq"], moved["is_taken"]
-                rows = with_columns(rows, seq=pa.array(seq))
-            yield rows.append_column("_seq_is_taken", pa.array(taken))
+            moved = self.ask("FROM moved SEMI JOIN rows USING (_n)", rows=rows.select(["_n"]))
+            at = pc.index_in(rows["_n"], moved["_n"])
+            if len(moved):
+                rows = with_columns(rows, seq=pc.coalesce(moved["seq"].take(at), rows["seq"]))
+            yield rows.append_column("_seq_is_taken", pc.fill_null(moved["is_taken"].take(at), fill_value=False))
 
-    def of_batch(self, rows: pa.Table, found: str) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Return the rows whose number the query `found` has, and its second column for these rows."""
-        numbers = rows["_n"].to_numpy()
-        if not len(numbers):
-            return rows, numbers
-        near = self.ask(f"SELECT * FROM ({found}) WHERE _n BETWEEN {numbers.min()} AND {numbers.max()} ORDER BY _n")
-        kept, second = near[0].to_numpy(), near[1].to_numpy()
-        if len(kept) == len(numbers) and np.array_equal(kept, numbers):
-            return rows, second
-        at = np.searchsorted(kept, numbers)
-        is_kept = kept[np.minimum(at, len(kept) - 1)] == numbers if len(kept) else np.zeros(len(numbers), bool)
-        return rows if is_kept.all() else rows.filter(pa.array(is_kept)), second[at[is_kept]]
+    def of_batch(self, rows: pa.Table, found: str) -> tuple[pa.Table, list[pa.ChunkedArray]]:
+        """Return the rows whose number the query `found` has, and its other columns for these rows."""
+        low, high = pc.min_max(rows["_n"]).as_py().values()
+        near = self.ask(f"SELECT * FROM ({found}) WHERE _n BETWEEN {low or 0} AND {high or 0}")
+        at = pc.index_in(rows["_n"], near["_n"])
+        kept = rows.filter(at.is_valid()) if at.null_count else rows
+        return kept, near.drop_columns(["_n"]).take(at.drop_null()).columns
 
     def ask(self, query: str, **tables: Any) -> pa.Table:
         """Return the result of `query`, if it has one; the query also reads `tables` by their names."""
@@ -566,7 +556,7 @@ def _write_new(warehouse: Warehouse, staging: Staging, table: Table) -> Values:
         for rows in staging.rows(table.name):
             is_refused = _refused(staging, table, rows) if has_rules else pa.repeat(False, len(rows))
             staging.ask(outcomes, checked=rows.append_column("_is_refused", is_refused))
-            yield staging.of_batch(rows, "SELECT _n, _n FROM outcomes WHERE outcome IN ('new', 'changed')")[0]
+            yield staging.of_batch(rows, "SELECT _n FROM outcomes WHERE outcome IN ('new', 'changed')")[0]
 
     # Each file has rows of one day, in order.
     order = [(column, "ascending") for column in ("namesrv_id", "seq", key) if column in table.column_names]
