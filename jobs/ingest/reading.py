@@ -79,52 +79,42 @@ def read_part(part: Part) -> tuple[list[ReadBlock], str | None]:
 
 
 def _written(part: Part, name: str, block: Block) -> ReadBlock:
-    found = ReadBlock(block.first, block.count, block.frames, block.ignored)
-    known, met = list[FrameRow](), defaultdict[str, list[int]](list)
-    rows = Collector(part.run, f"{name}-")
+    found, rows = ReadBlock(block.first, block.count, block.frames, block.ignored), Collector(part.run, f"{name}-")
     rows.reserve(block.count)
-    for row in block.rows:
-        if isinstance(row, FrameRow) and part.log is None:
-            known.append(row)
+    placed = [*_placed(part, block, 1, block.first)]
+    numbers = [number for _, number in placed]
+    rows.add([row for row, _ in placed], numbers, numbers)
+    met, stating = defaultdict[str, list[int]](list), dict[int, FrameRow]()
+    for row, number in placed:
+        if isinstance(row, FrameRow):
             met[row.namesrv_id].append(row.effect_us)
-            continue
-        values, at = row.values, _number(row, block)
-        frame = None if _is_part(row, part) else at + 1
-        rows.add(_placed(row, block.first + max(at, 0)), frame=frame, number=frame)
-        if values.get("effect_time") is not None:
-            met[values["namesrv_id"]].append(values["effect_time"])
-        if (address := values.get("namesrv_addr")) not in (None, values.get("namesrv_id")):
-            found.stated[address] = values["namesrv_id"]
-        if row.table == QUARANTINE:
-            found.refused.add(values["reason"], at, values["detail"] or "")
+            stating[id(row.columns)] = row
+        elif row.table == QUARANTINE and number is not None:
+            found.refused.add(row.values["reason"], number - 1, row.values["detail"])
     found.times = {of: times_of(np.array(us)) for of, us in sorted(met.items())}
-    numbers = [row.source_offset - block.first + 1 for row in known]
-    rows.add_frames(known, numbers, numbers)
-    for columns, of in {id(row.columns): (row.columns, row.namesrv_id) for row in known}.values():
-        if (address := columns.get("namesrv_addr")) not in (None, of):
-            found.stated[address] = of
+    for row in stating.values():
+        if (address := row.columns.get("namesrv_addr")) not in (None, row.namesrv_id):
+            found.stated[address] = row.namesrv_id
     found.files = {table: path for table in sorted(rows.tables) if (path := rows.end(table)) is not None}
     found.numbers, found.days = rows.count, rows.days
     return found
 
 
-def _is_part(row: AnyRow, part: Part) -> bool:
-    """Return whether a row has no line of its own: a topic table belongs to its registration's, a fact about a log to none."""
-    return row.table == bronze.TOPIC_CONFIGS_TABLE.name or (part.log is not None and is_fact(row))
+def _placed(part: Part, block: Block, first: int, line: int) -> Iterator[tuple[AnyRow, int | None]]:
+    """Yield the rows of a block, which begins at `line` of its file, each with its line's number; these count from `first`.
 
-
-def _number(row: AnyRow, block: Block) -> int:
-    """Return the number of a row's line in its block, from 0; -1 for a topic table, and for a line of an earlier block."""
-    at = row.source_offset if isinstance(row, FrameRow) else row.values.get("source_offset", -1)
-    return max(at - block.first, -1)
-
-
-def _placed(row: AnyRow, line: int) -> AnyRow:
-    """Return a row with another line number: within its file instead of its part."""
-    if isinstance(row, FrameRow):
-        return row._replace(source_offset=line)
-    values = row.values
-    return row._replace(values={**values, "source_offset": line}) if "source_offset" in values else row
+    None: it has no line of its own: a topic table belongs to its registration's, a fact about a log to none.
+    """
+    for row in block.rows:
+        offset = row.source_offset if isinstance(row, FrameRow) else row.values.get("source_offset", -1)
+        at = max(offset - block.first, -1)  # -1: of an earlier block
+        in_file = line + max(at, 0)
+        if isinstance(row, FrameRow):
+            row = row if offset == in_file else row._replace(source_offset=in_file)  # noqa: PLW2901
+        elif offset >= 0:
+            row = row._replace(values={**row.values, "source_offset": in_file})  # noqa: PLW2901
+        is_part = row.table == bronze.TOPIC_CONFIGS_TABLE.name or (part.log is not None and is_fact(row))
+        yield row, None if is_part else first + at
 
 
 _WORTH_ASKING = 4 << 20
@@ -292,15 +282,12 @@ class Reading:
                     staging.add_files(block.files, block.days, first - 1, line - block.first)
                 else:
                     lines = next(lines for at, lines in once_more if at == number)
-                    for row in lines.rows:
-                        at = _number(row, lines)
-                        frame = None if _is_part(row, part) else first + at
-                        staging.add(lateness.checked(_placed(row, line + max(at, 0))), frame=frame, number=frame)
+                    for row, of in _placed(part, lines, first, line):
+                        staging.add([lateness.checked(row)], [of], [of])
                 self.stated |= block.stated
                 line += block.count
                 ignored += block.ignored
-        for fact in lateness.steps_back():
-            staging.add(fact, frame=None)
+        staging.add(facts := lateness.steps_back(), [None] * len(facts))
         if backwards := lateness.refused[Reason.CLOCK_WENT_BACK] - refused_before:
             self._result.unordered.append(name)
             error = error or (

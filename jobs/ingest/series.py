@@ -568,34 +568,28 @@ class _Reader:
         # Identifies the frames of a transcript, of which equal ones count once. Below 0, so that it is not a line number.
         number = -1 - 2 * self._series.number - (transcript is self._earlier)
         counted = transcript.counted_before  # events that an earlier run has counted
-        of_frames: defaultdict[str, list[FrameRow]] = defaultdict(list)
-        singly = list[AnyRow]()
+        effects: defaultdict[str, list[int]] = defaultdict(list)
         for row in rows:
-            if isinstance(row, FrameRow) and row.table in FRAME_TABLES:
-                of_frames[row.namesrv_id].append(row)
-            else:
-                singly.append(row)
-        for namesrv_id, found in list(of_frames.items()):
-            effects = [row.effect_us for row in found]
-            if not self._lateness.lets_through(namesrv_id, min(effects), max(effects)):
-                singly += of_frames.pop(namesrv_id)
-        for row in singly:
-            values = row.values
-            # A capture from before what was read begins somewhere, but not in the middle of known time.
-            is_beginning = transcript is self._earlier and values.get("kind") == "observed_from"
-            if is_beginning and self._before.known_from.get(values["namesrv_id"], values["seq"]) < values["seq"]:
-                # Traffic across this edge was read in two parts.
-                until = gap_until(values["seq"], values["seq"] + NS_PER_MS)
-                gap = {"kind": "recording_gap", "properties": until, "evidence": "what came before was read before"}
-                row = Row(row.table, {**values, **gap})  # noqa: PLW2901
-            is_frame = row.table in FRAME_TABLES and values.get("event_id") not in counted
-            checked = self._lateness.checked(row, in_order=False)
-            self._rows.add(checked, frame=number if is_frame else None)
-        for found in of_frames.values():
-            self._rows.add_frames(
-                found,
-                [None if row.event_id in counted else number for row in found] if counted else [number] * len(found),
-            )
+            if isinstance(row, FrameRow):
+                effects[row.namesrv_id].append(row.effect_us)
+        passed = {of for of, us in effects.items() if self._lateness.lets_through(of, min(us), max(us))}
+        checked, frames = list[AnyRow](), list[int | None]()
+        for row in rows:
+            is_frame = row.table in FRAME_TABLES
+            if isinstance(row, FrameRow):
+                is_frame = is_frame and not (counted and row.event_id in counted)
+                # A capture from before what was read begins somewhere, but not in the middle of known time.
+                is_beginning = transcript is self._earlier and row.columns.get("kind") == "observed_from"
+                if is_beginning and self._before.known_from.get(row.namesrv_id, row.seq) < row.seq:
+                    # Traffic across this edge was read in two parts.
+                    until = gap_until(row.seq, row.seq + NS_PER_MS)
+                    gap = {"kind": "recording_gap", "properties": until, "evidence": "what came before was read before"}
+                    row = row._replace(columns={**row.columns, **gap})  # noqa: PLW2901
+                if row.namesrv_id not in passed:
+                    row = self._lateness.checked(row, in_order=False)  # noqa: PLW2901
+            checked.append(row)
+            frames.append(number if is_frame else None)
+        self._rows.add(checked, frames)
 
     def _report_left_out(self, source: Source, row: Values) -> None:
         """Report what was left out of a capture; make it an error if it may concern a name server, or if nothing else is left."""

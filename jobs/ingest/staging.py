@@ -17,14 +17,13 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, count, groupby
+from itertools import accumulate, groupby, repeat
 from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from jobs.ingest.sources import Ingested
 from jobs.store.files import DataFile, read_files, together, write_file
@@ -96,51 +95,34 @@ class Collector:
         self.count += count
         return self.count - count + 1
 
-    def add(self, found: AnyRow, *, frame: int | None, number: int | None = None) -> None:
-        """Add one row; `ingest_run` and `day` are filled in.
-
-        `frame`: the frame or line of the row; rows with the same frame and key count as one. None: the row has none. `number`: a
-        reserved row number.
-        """
-        values = found.values
-        received_us = values.get("event_time")
-        at_us = values.get("effect_time", received_us)
-        day = day_of(at_us) if isinstance(at_us, int) else self.run.run_day
-        self.days.update((day, day_of(received_us) if isinstance(received_us, int) else day))
-        own = {
-            "_n": self.reserve(1) if number is None else number,
-            "_frame": frame,
-            "_seq_is_given": found.seq_is_given,
-        }
-        self.tables.add(found.table)
-        self._pending[found.table].append({**values, "ingest_run": self.run.run_id, "day": day, **own})
-        self._note_pending(
-            _BYTES_PER_DICT
-            + sum(
-                len(value) if isinstance(value, str) else _BYTES_PER_DICT * len(value)
-                for value in values.values()
-                if isinstance(value, (str, list))
-            )
-        )
-
-    def add_frames(
-        self, rows: Sequence[FrameRow], frames: Iterable[int | None], numbers: Iterable[int] | None = None
+    def add(
+        self, rows: Sequence[AnyRow], frames: Iterable[int | None], numbers: Iterable[int | None] | None = None
     ) -> None:
-        """Add rows of frames or lines, each with its `frame` and `number` as in `add`."""
-        if numbers is None:
-            numbers = count(self.reserve(len(rows)))
-        for row, frame, number in zip(rows, frames, numbers, strict=False):
-            self._frames[row.table].append((row, number, frame))
-        self.tables.update(self._frames)
-        days = {row.event_us // US_PER_DAY for row in rows} | {row.effect_us // US_PER_DAY for row in rows}
-        self.days.update(day_of(day * US_PER_DAY) for day in days)
-        # Equal answers are one object.
-        answers = {id(row.answered): row.answered for row in rows}.values()
-        texts = (text for answered in answers for text in answered.values() if isinstance(text, str))
-        self._note_pending(len(rows) * _BYTES_PER_FRAME + sum(map(len, texts)))
+        """Add rows; `ingest_run` and `day` are filled in.
 
-    def _note_pending(self, size: int) -> None:
-        self._pending_bytes += size
+        `frames`: the frame or line of each; rows with the same frame and key count as one. None: the row has none. `numbers`:
+        reserved row numbers; None: the row gets the next one.
+        """
+        events, size = list[FrameRow](), 0
+        for row, frame, reserved in zip(rows, frames, repeat(None) if numbers is None else numbers, strict=False):
+            number = self.reserve(1) if reserved is None else reserved
+            self.tables.add(row.table)
+            if isinstance(row, FrameRow):
+                events.append(row)
+                self._frames[row.table].append((row, number, frame))
+                continue
+            at_us = map(row.values.get, ("effect_time", "event_time"))
+            days = [day_of(us) for us in at_us if isinstance(us, int)] or [self.run.run_day]
+            self.days.update(days)
+            own = {"_n": number, "_frame": frame, "_seq_is_given": row.seq_is_given}
+            self._pending[row.table].append({**row.values, "ingest_run": self.run.run_id, "day": days[0], **own})
+            texts = (of for of in row.values.values() if isinstance(of, (str, list)))
+            size += sum((1 if isinstance(of, str) else _BYTES_PER_DICT) * len(of) for of in texts) + _BYTES_PER_DICT
+        self.days |= {day_of(at * US_PER_DAY) for at in {us // US_PER_DAY for row in events for us in row[4:6]}}
+        # Equal answers are one object.
+        answers = {id(row.answered): row.answered for row in events}.values()
+        texts = (text for answered in answers for text in answered.values() if isinstance(text, str))
+        self._pending_bytes += size + len(events) * _BYTES_PER_FRAME + sum(map(len, texts))
         if self._pending_bytes >= _PENDING_BYTES:
             self._flush()
 
@@ -399,34 +381,25 @@ class Staging(Collector):
         """Yield the kept rows in batches, with `_n`, `_frames`, `_seq_is_given` and `_seq_is_taken`."""
         day = self._on_day[name]
         for staged in together(self._rows(name), _ROWS_ASKED, _BYTES_ASKED):
-            rows, frames = self.of_batch(staged, f"SELECT _n, _frames FROM kept_{name}")
+            rows, (frames,) = self.of_batch(staged, f"SELECT _n, _frames FROM kept_{name}")
             if not len(rows):
                 continue
-            rows = rows.drop_columns(["_frame"]).append_column("_frames", pa.array(frames))
+            rows = rows.drop_columns(["_frame"]).append_column("_frames", frames)
             if day is not None:
                 rows = with_columns(rows, day=pa.repeat(pa.scalar(day), len(rows)))
-            taken = np.zeros(len(rows), bool)
-            moved = self.ask("FROM moved SEMI JOIN rows USING (_n)", rows=rows.select(["_n"])).to_pydict()
-            if moved["_n"]:
-                seq, numbers = rows["seq"].to_numpy().copy(), rows["_n"].to_numpy()
-                order = np.argsort(numbers)
-                at = order[np.searchsorted(numbers, moved["_n"], sorter=order)]
-                seq[at], taken[at] = moved["seq"], moved["is_taken"]
-                rows = with_columns(rows, seq=pa.array(seq))
-            yield rows.append_column("_seq_is_taken", pa.array(taken))
+            moved = self.ask("FROM moved SEMI JOIN rows USING (_n)", rows=rows.select(["_n"]))
+            at = pc.index_in(rows["_n"], moved["_n"])
+            if len(moved):
+                rows = with_columns(rows, seq=pc.coalesce(moved["seq"].take(at), rows["seq"]))
+            yield rows.append_column("_seq_is_taken", pc.fill_null(moved["is_taken"].take(at), fill_value=False))
 
-    def of_batch(self, rows: pa.Table, found: str) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Return the rows whose number the query `found` has, and its second column for these rows."""
-        numbers = rows["_n"].to_numpy()
-        if not len(numbers):
-            return rows, numbers
-        near = self.ask(f"SELECT * FROM ({found}) WHERE _n BETWEEN {numbers.min()} AND {numbers.max()} ORDER BY _n")
-        kept, second = near[0].to_numpy(), near[1].to_numpy()
-        if len(kept) == len(numbers) and np.array_equal(kept, numbers):
-            return rows, second
-        at = np.searchsorted(kept, numbers)
-        is_kept = kept[np.minimum(at, len(kept) - 1)] == numbers if len(kept) else np.zeros(len(numbers), bool)
-        return rows if is_kept.all() else rows.filter(pa.array(is_kept)), second[at[is_kept]]
+    def of_batch(self, rows: pa.Table, found: str) -> tuple[pa.Table, list[pa.ChunkedArray]]:
+        """Return the rows whose number the query `found` has, and its other columns for these rows."""
+        low, high = pc.min_max(rows["_n"]).as_py().values()
+        near = self.ask(f"SELECT * FROM ({found}) WHERE _n BETWEEN {low or 0} AND {high or 0}")
+        at = pc.index_in(rows["_n"], near["_n"])
+        kept = rows.filter(at.is_valid()) if at.null_count else rows
+        return kept, near.drop_columns(["_n"]).take(at.drop_null()).columns
 
     def ask(self, query: str, **tables: Any) -> pa.Table:
         """Return the result of `query`, if it has one; the query also reads `tables` by their names."""
@@ -583,7 +556,7 @@ def _write_new(warehouse: Warehouse, staging: Staging, table: Table) -> Values:
         for rows in staging.rows(table.name):
             is_refused = _refused(staging, table, rows) if has_rules else pa.repeat(False, len(rows))
             staging.ask(outcomes, checked=rows.append_column("_is_refused", is_refused))
-            yield staging.of_batch(rows, "SELECT _n, _n FROM outcomes WHERE outcome IN ('new', 'changed')")[0]
+            yield staging.of_batch(rows, "SELECT _n FROM outcomes WHERE outcome IN ('new', 'changed')")[0]
 
     # Each file has rows of one day, in order.
     order = [(column, "ascending") for column in ("namesrv_id", "seq", key) if column in table.column_names]
@@ -635,7 +608,7 @@ def _refused(staging: Staging, table: Table, rows: pa.Table) -> pa.Array:
             "decoder_version": DECODER_VERSION,
             "event_time": times.instant_us(row["event_time"]),
         }
-        staging.add(Row(bronze.QUARANTINE.name, values), frame=None)
+        staging.add([Row(bronze.QUARANTINE.name, values)], [None])
         staging.broken[staging.count] = row["_n"]
     return is_refused
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -147,8 +147,9 @@ class Start(NamedTuple):
 class Recording:
     """How far a name server's recording has come, and the gaps in it: nobody's silence counts in them."""
 
-    def __init__(self, ledger: Ledger, idle: Idle, exchange: Exchange) -> None:
-        self._ledger, self._idle, self._exchange = ledger, idle, exchange
+    def __init__(self, ledger: Ledger, idle: Idle, exchange: Exchange, connections: Mapping[str, Connection]) -> None:
+        """`connections`: those of the name server, by client."""
+        self._ledger, self._idle, self._exchange, self._connections = ledger, idle, exchange, connections
         self.last_packet_ns = 0
         self.calm_until_ns = -1
         """Nothing runs out before this time: a packet that is not later, and not earlier than the last, opens nothing else."""
@@ -167,11 +168,11 @@ class Recording:
         self._taken: tuple[int, int] | None = None
         """From when to when packets were read by somebody else."""
 
-    def go_on(self, time_ns: int, life: Life, connections: Collection[Connection]) -> None:
+    def go_on(self, time_ns: int, life: Life) -> None:
         """Note what was not recorded until `time_ns`: nobody's silence counts until then."""
         if self.hole is not None:
             hole, self.hole = self.hole, None
-            self._pass_hole(hole, time_ns, life, connections)
+            self._pass_hole(hole, time_ns, life)
         if not self.last_packet_ns:
             self.whole_since_ns = time_ns
         silent_ns = time_ns - self.last_packet_ns if self.last_packet_ns else 0
@@ -180,7 +181,7 @@ class Recording:
             if any(connection.beats for connection in open_now):  # a broker beats: nothing was recorded
                 begin_ns = self.last_packet_ns
                 self._ledger.at(begin_ns)
-                self._lose_track(connections)
+                self._lose_track(self._connections.values())
                 self._ledger.at(time_ns)
                 evidence = f"no packet for {silent_ns / 1e9:.3f} s with {len(open_now)} connections open"
                 self._gap(begin_ns, time_ns, evidence)
@@ -204,7 +205,7 @@ class Recording:
         self.pass_silences(0)
         self.whole_since_ns = self._ledger.time_ns - self._idle.limit_ns  # no connection is older than its process
 
-    def pass_unrecorded(self, connection: Connection, connections: Collection[Connection], *, is_new: bool) -> None:
+    def pass_unrecorded(self, connection: Connection, *, is_new: bool) -> None:
         """Note that something was not recorded, as a connection shows: the longest silence that may have been it.
 
         It goes on behind bytes of both sides that nobody saw, in the silence or later; or (new) it is in use, its beginning was not
@@ -216,16 +217,16 @@ class Recording:
         if is_new and connection.opened_ns < self.whole_since_ns + self._idle.limit_ns:
             return
         between = (0, connection.opened_ns) if is_new else (connection.last_byte_ns, self._ledger.time_ns)
-        self._missed(self._silence(*between), connections, f"{connection.channel_id} goes on behind what nobody saw")
+        self._missed(self._silence(*between), f"{connection.channel_id} goes on behind what nobody saw")
 
-    def pass_refused(self, connections: Collection[Connection]) -> None:
+    def pass_refused(self) -> None:
         """Note that connections are refused: if brokers' are open, and silent for longer than any broker is, they ended unseen."""
         silence = self._silence(0, self._ledger.time_ns)
         if silence is not None and self._is_too_long(silence):
-            self._end_silence(silence, connections, "connections are refused, though brokers' are open")
+            self._end_silence(silence, "connections are refused, though brokers' are open")
             self.hole_end_ns = self._ledger.time_ns
 
-    def pass_anew(self, connection: Connection, connections: Collection[Connection], *, is_new: bool) -> None:
+    def pass_anew(self, connection: Connection, *, is_new: bool) -> None:
         """Note that a broker registers on a connection for the first time. If it has another one, that has ended: it uses one.
 
         Nobody saw that end. If nobody saw this one begin either (new), something was not recorded; else a silence was not in which
@@ -235,7 +236,7 @@ class Recording:
         last_ns = [each.last_byte_ns for each in others if each.broker_addr == connection.broker_addr]
         silence = self._silence(max(last_ns), connection.opened_ns) if last_ns else None
         if last_ns and (is_new or (silence is not None and self._is_too_long(silence))):
-            self._missed(silence, connections, f"{connection.channel_id} is of a broker that has another one open")
+            self._missed(silence, f"{connection.channel_id} is of a broker that has another one open")
 
     def _silence(self, since_ns: int, until_ns: int) -> Silence | None:
         """Return the longest silence of late between two times."""
@@ -248,21 +249,22 @@ class Recording:
         is_quiet = all(each.last_byte_ns <= silence.begin_ns for each in before)
         return silence.end_ns - silence.begin_ns > BEAT_NS and is_quiet and any(each.beats for each in before)
 
-    def _missed(self, silence: Silence | None, connections: Collection[Connection], why: str) -> None:
+    def _missed(self, silence: Silence | None, why: str) -> None:
         """Note that something was not recorded: in a silence, or (none) nobody knows when, so that nothing is known from now on."""
         if silence is None:
             self._exchange.doubt(why)
         else:
-            self._end_silence(silence, connections, why)
+            self._end_silence(silence, why)
 
-    def _end_silence(self, silence: Silence, connections: Collection[Connection], why: str) -> None:
+    def _end_silence(self, silence: Silence, why: str) -> None:
         """Note that nothing was recorded in a silence, as something shows (`why`): what began behind a stop began in it."""
         if self.start is not None and silence.end_ns <= self.start.place.time_ns:
             self.start, place = None, Place(*self._ledger.source, silence.begin_ns)
             self._ledger.fact("started", STARTED_IN_A_HOLE, seq=silence.seq, place=place)
             silence = silence._replace(seq=silence.seq + 1)
         self.pass_silences(silence.end_ns)
-        quiet = [each for each in connections if each.closed_ns is None and each.last_byte_ns <= silence.begin_ns]
+        every = self._connections.values()
+        quiet = [each for each in every if each.closed_ns is None and each.last_byte_ns <= silence.begin_ns]
         self._lose_track(quiet)
         evidence = f"no packet for {(silence.end_ns - silence.begin_ns) / 1e9:.3f} s, and {why}"
         self._note_gap(silence.seq, silence.begin_ns, silence.end_ns, evidence)
@@ -290,7 +292,7 @@ class Recording:
             hole = Hole(first.begin_ns, hole.source_file, is_seen, is_step)
         self.hole, self.calm_until_ns = hole, -1
 
-    def _pass_hole(self, hole: Hole, time_ns: int, life: Life, connections: Collection[Connection]) -> None:
+    def _pass_hole(self, hole: Hole, time_ns: int, life: Life) -> None:
         """Note a gap where a file had a hole, unless what was lost shows in the connections."""
         ledger = self._ledger
         begin_ns = max(hole.begin_ns, self.last_packet_ns)
@@ -301,7 +303,7 @@ class Recording:
         for connection in self._idle.passed(begin_ns):
             connection.idle_seq = ledger.reserve(connection.idle_ns or 0)
         ledger.at(begin_ns)
-        self._lose_track(connections)
+        self._lose_track(self._connections.values())
         ledger.at(time_ns)
         self.last_packet_ns = end_ns
         if life.state == UNKNOWN:

@@ -47,7 +47,7 @@ class Server:
         self.idle = Idle(idle_ms)
         self.life: Life | None = None
         self.attempts = Attempts()
-        self.recording = Recording(self.ledger, self.idle, self.exchange)
+        self.recording = Recording(self.ledger, self.idle, self.exchange, self.connections)
         self.endings = Endings(self.ledger, self.idle, self.exchange, self.recording)
         self.holed: dict[str, Connection] = {}
         """Connections of which the capture has lost something that the other side has got: given up in time."""
@@ -71,7 +71,7 @@ class Server:
         ledger.begin(time_ns, source)
         if self.life is None:
             self.life = Life((ledger.slot(), time_ns, *ledger.source))
-        recording.go_on(time_ns, self.life, self.connections.values())
+        recording.go_on(time_ns, self.life)
         if idle.due_ns < time_ns:
             for connection in idle.passed(time_ns):
                 connection.idle_seq = ledger.reserve(connection.idle_ns or 0)
@@ -119,9 +119,8 @@ class Server:
             return True
         if from_server and self.idle.overdue:
             self.idle.sign(time_ns)
-        recording, others = self.recording, self.connections.values()
         if connection.went_on_unseen(segment, from_server=from_server):
-            recording.pass_unrecorded(connection, others, is_new=False)
+            self.recording.pass_unrecorded(connection, is_new=False)
         if segment.flags & ACK:
             self._acknowledged(connection, segment, from_server=from_server)
             if not from_server and connection.has_lost_fin(segment.ack):
@@ -140,7 +139,7 @@ class Server:
                 self.note_bytes(connection, from_server=from_server)
                 is_used = not before and connection.half(from_server=not from_server).stream.position > 0
                 if is_used and self._is_new(connection):
-                    recording.pass_unrecorded(connection, others, is_new=True)
+                    self.recording.pass_unrecorded(connection, is_new=True)
             for cut in cuts:
                 self.exchange.frame(connection, cut, from_server=from_server)
             if mine.stream.chunks:
@@ -156,7 +155,7 @@ class Server:
 
     def _registers(self, connection: Connection) -> None:
         """Note that a broker registers on a connection for the first time."""
-        self.recording.pass_anew(connection, self.connections.values(), is_new=self._is_new(connection))
+        self.recording.pass_anew(connection, is_new=self._is_new(connection))
 
     def _acknowledged(self, connection: Connection, segment: Segment, *, from_server: bool) -> None:
         """Note an acknowledgement.
@@ -237,7 +236,7 @@ class Server:
         if life.state != UP:
             self.recording.pass_silences(self.ledger.time_ns)
             return
-        self.recording.pass_refused(self.connections.values())
+        self.recording.pass_refused()
         # What was not active since a hole may have ended in it.
         open_now = [each for each in self.idle.open.values() if each.last_byte_ns > self.recording.hole_end_ns]
         ends_all = burst is not None and burst.ends_all(broker_is_open=any(each.beats for each in open_now))

@@ -118,41 +118,6 @@ def _restored(server: Server, state: dict[str, Any]) -> list[Connection]:
     return connections
 
 
-class Flows:
-    """The connections of all name servers, and of endpoints that may be one."""
-
-    def __init__(self) -> None:
-        self.by_ends: dict[tuple[str, str], Flow] = {}
-        """By source and destination."""
-        self.handshakes: dict[tuple[int, int], tuple[Server, Connection]] = {}
-
-    def enter(self, server: Server, connection: Connection) -> None:
-        """Note where a connection's segments come from and go to."""
-        self.by_ends[connection.client, server.id] = _flow(server, connection, False)
-        self.by_ends[server.id, connection.client] = _flow(server, connection, True)
-        for ends in connection.others:
-            self.also(server, connection, ends)
-        if connection.handshake is not None:
-            self.handshakes[connection.handshake] = server, connection
-
-    def also(self, server: Server, connection: Connection, ends: tuple[str, str]) -> None:
-        """Note that a connection is also seen between these two."""
-        if ends not in connection.others:
-            connection.others.append(ends)
-        for way in (ends, ends[::-1]):
-            self.by_ends[way] = _flow(server, connection, None)
-
-    def leave(self, server: Server, connection: Connection) -> None:
-        """Forget a connection."""
-        for client, endpoint in ((connection.client, server.id), *connection.others):
-            flow = self.by_ends.get((client, endpoint))
-            if flow is not None and flow[1] is connection:
-                del self.by_ends[client, endpoint]
-                del self.by_ends[endpoint, client]
-        if connection.handshake is not None:
-            self.handshakes.pop(connection.handshake, None)
-
-
 def _flow(server: Server, connection: Connection, from_server: bool | None) -> Flow:  # noqa: FBT001  a flow's third item
     there, back = (connection.half(from_server=way) for way in (bool(from_server), not from_server))
     return server, connection, from_server, there.stream, back.stream, there.cutter
@@ -182,7 +147,9 @@ class Transcript:
         self._namesrv = frozenset(namesrv)
         self._frames = KnownFrames()
         self._servers: dict[str, Server] = {}
-        self._flows = Flows()
+        self._by_ends: dict[tuple[str, str], Flow] = {}
+        """Connections of all name servers, and of endpoints that may be one, by source and destination."""
+        self._handshakes: dict[tuple[int, int], tuple[Server, Connection]] = {}
         self._sightings = Sightings()
         self._packets = 0
         self._first_ns = 0
@@ -195,12 +162,12 @@ class Transcript:
         for namesrv_id, state in (carry or {}).items():
             server = self._server(namesrv_id)
             for connection in load(server, state):
-                self._flows.enter(server, connection)
+                self._enter(server, connection)
                 self.counted_before.update(pending.row.event_id for pending in connection.waiting if pending.row)
 
     def feed(self, segments: Iterable[Segment], source_file: str) -> list[AnyRow]:
         """Return the rows that follow from segments, which come in capture order. Those of each name server are in order."""
-        flows, aside, note = self._flows.by_ends, self._sightings.aside, self._sightings.note
+        flows, aside, note = self._by_ends, self._sightings.aside, self._sightings.note
         for segment in segments:
             self._packets += 1
             number, time_ns, src, dst, seq, ack, flags, payload, lost, interface = segment
@@ -229,7 +196,7 @@ class Transcript:
         return rows
 
     def _feed(self, segment: Segment, source_file: str, *, has_waited: bool = False) -> None:
-        flow = self._flows.by_ends.get((segment.src, segment.dst))
+        flow = self._by_ends.get((segment.src, segment.dst))
         if flow is not None and not segment.flags & SYN:
             server, connection, from_server, *_ = flow
             if from_server is None:
@@ -242,7 +209,7 @@ class Transcript:
                 earlier = self._sightings.note(*seen)
                 if earlier is not None and (waited := self._sightings.waited(earlier)):
                     server.counts.sightings += len(waited)
-                    self._flows.also(server, connection, earlier)
+                    self._also(server, connection, earlier)
             if server.begin(segment.time_ns, (source_file, segment.packet_no)):
                 self._take(server, connection, segment, from_server=from_server)
             return
@@ -254,7 +221,7 @@ class Transcript:
         if flow is None and can_be_sighted and not has_waited:
             if self._sighted(server, segment, source_file, from_server=from_server):
                 return
-            if (segment.src, segment.dst) in self._flows.by_ends:
+            if (segment.src, segment.dst) in self._by_ends:
                 self._feed(segment, source_file)
                 return
         if server.begin(segment.time_ns, (source_file, segment.packet_no)):
@@ -267,11 +234,11 @@ class Transcript:
         """
         flow = (segment.dst if from_server else segment.src, server.id)
         earlier = self._sightings.note((segment.seq, segment.ack), segment.time_ns, segment.payload, flow)
-        known = None if earlier is None else self._flows.by_ends.get(earlier)
+        known = None if earlier is None else self._by_ends.get(earlier)
         if known is not None:
             known[0].counts.packets += 1
             known[0].counts.sightings += 1 + len(self._sightings.waited(flow))
-            self._flows.also(known[0], known[1], flow)
+            self._also(known[0], known[1], flow)
             return True
         waited = [] if earlier is not None else self._sightings.waited(flow)
         is_beginning = bool(segment.payload) and segment.time_ns - self._first_ns <= BEGINNING_NS
@@ -284,8 +251,8 @@ class Transcript:
             if not server.begin(segment.time_ns, (source_file, segment.packet_no)):
                 return True
             connection = server.joined(flow[0])
-            self._flows.enter(server, connection)
-            self._flows.also(server, connection, earlier)
+            self._enter(server, connection)
+            self._also(server, connection, earlier)
             return False
         if not from_server:
             self._sightings.aside[flow] = [*waited, Aside(segment, source_file)]
@@ -371,7 +338,7 @@ class Transcript:
 
         And the time of the last one of the connection. None: the connection is unknown, or another one by now.
         """
-        flow = self._flows.by_ends.get((segment.src, segment.dst))
+        flow = self._by_ends.get((segment.src, segment.dst))
         if flow is None or flow[2] is None:
             return None
         stream = flow[1].half(from_server=flow[2]).stream
@@ -399,6 +366,32 @@ class Transcript:
         total.packets = self._packets
         return total
 
+    def _enter(self, server: Server, connection: Connection) -> None:
+        """Note where a connection's segments come from and go to."""
+        self._by_ends[connection.client, server.id] = _flow(server, connection, False)
+        self._by_ends[server.id, connection.client] = _flow(server, connection, True)
+        for ends in connection.others:
+            self._also(server, connection, ends)
+        if connection.handshake is not None:
+            self._handshakes[connection.handshake] = server, connection
+
+    def _also(self, server: Server, connection: Connection, ends: tuple[str, str]) -> None:
+        """Note that a connection is also seen between these two."""
+        if ends not in connection.others:
+            connection.others.append(ends)
+        for way in (ends, ends[::-1]):
+            self._by_ends[way] = _flow(server, connection, None)
+
+    def _leave(self, server: Server, connection: Connection) -> None:
+        """Forget a connection."""
+        for client, endpoint in ((connection.client, server.id), *connection.others):
+            flow = self._by_ends.get((client, endpoint))
+            if flow is not None and flow[1] is connection:
+                del self._by_ends[client, endpoint]
+                del self._by_ends[endpoint, client]
+        if connection.handshake is not None:
+            self._handshakes.pop(connection.handshake, None)
+
     def _server(self, namesrv_id: str) -> Server:
         server = self._servers.get(namesrv_id)
         if server is None:
@@ -408,12 +401,12 @@ class Transcript:
                 oldest = min(candidates, key=lambda candidate: bool(candidate.connections), default=None)
                 if oldest is not None:
                     for connection in list(oldest.connections.values()):
-                        self._flows.leave(oldest, connection)
+                        self._leave(oldest, connection)
                     del self._servers[oldest.id]
             idle_ms = self._idle_ms
             limit = idle_ms if isinstance(idle_ms, int) else idle_ms.get(namesrv_id, DEFAULT_IDLE_MS)
             server = Server(
-                namesrv_id, limit, self._frames, self._flows.leave, self._rows, confirmed=namesrv_id in self._namesrv
+                namesrv_id, limit, self._frames, self._leave, self._rows, confirmed=namesrv_id in self._namesrv
             )
             self._servers[namesrv_id] = server
         return server
@@ -451,23 +444,23 @@ class Transcript:
                 return
             if earlier is not None:
                 server.replaced(earlier)
-            known = self._flows.handshakes.get(handshake) if segment.interface else None
+            known = self._handshakes.get(handshake) if segment.interface else None
             if known is not None:  # nearer to the name server, since what it sends is seen there first
                 known[0].counts.sightings += 1
-                self._flows.also(*known, (client, server.id))
+                self._also(*known, (client, server.id))
                 server.attempts.forget(client)
             else:
-                self._flows.enter(server, server.accepted(client, handshake, segment.interface))
+                self._enter(server, server.accepted(client, handshake, segment.interface))
         elif flags & RST:
             is_seen_twice = bool(segment.interface)
             if from_server and server.attempts.is_refused(client, segment.ack, is_seen_twice=is_seen_twice):
                 server.refused()
         elif segment.payload and flow is None:
             connection = server.joined(client)
-            self._flows.enter(server, connection)
+            self._enter(server, connection)
             server.segment(connection, segment, from_server=from_server)
         elif flags & FIN and from_server and flow is None:
-            self._flows.enter(server, server.left(client))
+            self._enter(server, server.left(client))
 
     def _take(self, server: Server, connection: Connection, segment: Segment, *, from_server: bool) -> None:
         """Take in a segment of a connection, or of the one that a SYN/ACK began in its place."""
@@ -476,5 +469,5 @@ class Transcript:
         *handshake, interface = connection.unasked
         server.replaced(connection)
         begun = server.accepted(connection.client, (handshake[0], handshake[1]), interface)
-        self._flows.enter(server, begun)
+        self._enter(server, begun)
         server.segment(begun, segment, from_server=from_server)

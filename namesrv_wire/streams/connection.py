@@ -252,14 +252,8 @@ class Pending:
     """What an observed question adds to the row of its answer."""
 
 
-_NOT_AS_IT_IS: Final = frozenset(
-    {
-        *("client", "opened_ns", "channel_id", "syn_seq", "last_source", "handshake", "client_seen"),
-        *("from_client", "from_server", "pending", "early", "reverse", "times", "unasked", "others"),
-        *("elsewhere", "timer_ns"),
-    }
-)
-"""What a dump leaves out, or writes in its own way."""
+_LEFT_OUT: Final = frozenset({"channel_id", "handshake", "elsewhere", "timer_ns"})
+"""What a dump leaves out."""
 _ENDED: Final[Values] = {
     **dict.fromkeys(("client_fin_ns", "first_active_ns", "first_sign_ns", "idle_ns")),
     **dict.fromkeys(("idle_seq", "last_byte_ns", "taken_ns"), 0),
@@ -446,9 +440,7 @@ class Connection:
 
     def dump(self, time_ns: int) -> dict[str, Any]:
         """Return the state as JSON values, as far as it matters after `time_ns`."""
-        own = ("client", "opened_ns", "syn_seq", "last_source", "unasked", "others")
-        as_it_is = (name for name in self.__slots__ if name in own or name not in _NOT_AS_IT_IS)
-        state: dict[str, Any] = {name: getattr(self, name) for name in as_it_is}
+        state: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__ if name not in _LEFT_OUT}
         if self.closed_ns is not None:
             state |= _ENDED
         state["from_client"], state["from_server"] = self.from_client.dump(), self.from_server.dump()
@@ -464,10 +456,11 @@ class Connection:
     @classmethod
     def load(cls, state: dict[str, Any]) -> Connection:
         """Return the connection that `dump` described."""
-        connection = cls(state["client"], state["opened_ns"], state["syn_seq"], tuple(state["last_source"]))
+        connection = cls(state["client"], state["opened_ns"], state["syn_seq"], ("", 0))
         for name in cls.__slots__:
-            if name not in _NOT_AS_IT_IS:
+            if name not in _LEFT_OUT:
                 setattr(connection, name, state[name])
+        connection.last_source = tuple(state["last_source"])
         connection.unasked = None if state["unasked"] is None else tuple(state["unasked"])
         connection.client_seen = set(state["client_seen"])
         connection.from_client, connection.from_server = map(Half.load, (state["from_client"], state["from_server"]))

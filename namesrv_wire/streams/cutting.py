@@ -435,9 +435,8 @@ class FrameCutter:
         kept, length = bytes(self.buffer), 4 + int.from_bytes(self.buffer[:4], "big")
         error = DecodeError(Reason.TRUNCATED_PACKET, f"{len(kept)} bytes of a frame of {length} were kept")
         cut = Cut(self.position, kept, error, length)
-        self.buffer.clear()
-        self.position += length
-        self.need = 4
+        self._drop(len(kept))
+        self.position += length - len(kept)
         return [cut]
 
     def _stranger(self, data: bytes, reason: Reason, detail: str) -> Cut:
@@ -459,7 +458,6 @@ class FrameCutter:
         self._drop(len(self.buffer))
         self.position += lost
         self.synced = False
-        self.need = 4
         return [cut]
 
     def end(self) -> list[Cut]:
@@ -491,7 +489,6 @@ class FrameCutter:
                 self.proxied = opening.client
                 self._drop(opening.size)
                 self.start = self.position
-                self.need = 4
                 return self._next()
             if isinstance(opening, Stranger):
                 return self._stranger(bytes(self.buffer), *opening)
@@ -501,7 +498,6 @@ class FrameCutter:
             position, data = self.position, bytes(self.buffer)
             self.synced = False
             self._drop(1)
-            self.need = 4
             self._resync()
             size = self.position - position
             return Cut(position, data[:size], error, size)
@@ -510,7 +506,6 @@ class FrameCutter:
             return None
         cut = Cut(self.position, bytes(self.buffer[: 4 + length]))
         self._drop(4 + length)
-        self.need = 4
         return cut
 
     def _resync(self) -> bool:
@@ -521,19 +516,18 @@ class FrameCutter:
             if verdict:
                 self._drop(at)
                 self.synced = True
-                self.need = 4
                 return True
             if verdict is None and len(self.buffer) - at <= MAX_RESYNC_BYTES:
                 break
             at += 1
-        stop = len(self.buffer) if at < 0 else at
-        self._drop(stop)
+        self._drop(len(self.buffer) if at < 0 else at)
         self.need = len(self.buffer) + 1
         return False
 
     def _drop(self, size: int) -> None:
         del self.buffer[:size]
         self.position += size
+        self.need = 4
 
 
 def plausible_start(data: bytes | bytearray, at: int = 0) -> bool | None:

@@ -52,7 +52,7 @@ def test_revoked_rows_are_taken_out_of_their_files(tmp_path: Path) -> None:
     with staging_in(str(tmp_path / "staging"), "second", FIRST + 9 * DAY) as staging:
         for number in (0, 2, 3):
             row = Row(REVOKED, {"table": "heartbeats", "event_id": str(number) * 32})
-            staging.add(row, frame=None)
+            staging.add([row], [None])
         settle_staged(warehouse, staging, has_logs=False)
         write_staged(warehouse, staging, result, FIRST)
     assert result == Ingested(days=[FIRST, FIRST + DAY])
@@ -67,7 +67,7 @@ def test_of_copies_the_last_stands_for_all_the_frames(tmp_path: Path) -> None:
     with staging_in(str(tmp_path / "staging"), "run", FIRST) as staging:
         for number, frame in enumerate((1, 1, 2, None)):
             values = {"topic_config_digest": "a" * 32, "topics": [], "mappings": [], "topic_count": number}
-            staging.add(Row("topic_configs", values), frame=frame)
+            staging.add([Row("topic_configs", values)], [frame])
         settle_staged(warehouse, staging, has_logs=False)
         write_staged(warehouse, staging, result, FIRST)
     assert (result.events, result.duplicates, result.days) == (1, 1, [])

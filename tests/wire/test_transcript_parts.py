@@ -41,7 +41,7 @@ def test_ended_connections_are_forgotten() -> None:
     for number in range(300):
         talk = Talk(client=f"10.1.0.1:{number}", start_ns=EPOCH_NS + number * SECOND_NS)
         rows_of(talk.open().exchange(105, {"topic": "T"}).client_fin().server_fin().segments, transcript, finish=False)
-    assert len(transcript._flows.by_ends) < 2 * (LINGER_NS // SECOND_NS + 30)
+    assert len(transcript._by_ends) < 2 * (LINGER_NS // SECOND_NS + 30)
 
 
 @pytest.mark.slow

@@ -165,8 +165,7 @@ def _write_late(warehouse: Warehouse, fleet: Fleet, day: dt.date, digests: _Dige
         for n, table, parts in _beats(warehouse, fleet, day, digests, is_late=True):
             rows = with_derived(pa.concat_tables(conformed(part, table) for part in parts), table)
             counts[n] += len(rows)
-            for values in rows_of(rows):
-                staging.add(Row(table.name, values), frame=next(frames))
+            staging.add([Row(table.name, values) for values in rows_of(rows)], frames)
         settle_staged(warehouse, staging, has_logs=False)
         write_staged(warehouse, staging, Ingested(), day)
     return counts
