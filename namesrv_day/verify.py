@@ -414,12 +414,12 @@ class UnderWay:
         begun[ONE_WAY] = np.isin(changed["event_id"].to_numpy(), [*one_way])
         seqs = changed["seq"].to_numpy()
         self._is_one_way = frozenset(seqs[begun[ONE_WAY]].tolist())
-        self._begun = np.concatenate([[0], np.sort(seqs[begun[REMOVAL] | begun[ONE_WAY]])])
+        self._begun = np.concatenate([np.sort(seqs[begun[REMOVAL] | begun[ONE_WAY]]), [EVER]])
 
     def before(self, asked: Numbers) -> Numbers:
-        """Return for each question the position of the last such change that may still have been under way; 0: none."""
-        last: Numbers = self._begun[np.searchsorted(self._begun[1:], asked)]
-        return np.where(asked - last <= _LIMIT_NS, last, 0)
+        """Return for each question the position of the first such change that may still have been under way; 0: none."""
+        first: Numbers = self._begun[np.searchsorted(self._begun, asked - _LIMIT_NS)]
+        return np.where(first < asked, first, 0)
 
     def class_of(self, seq: int) -> str:
         """Return the class of an answer that shows the state before the change at a position."""

@@ -273,10 +273,10 @@ def right_in_parts(
     broker, one name in a cluster, or one topic in a list.
     """
     at_all = all_verdicts(registry, timeline, observations, namesrv, starts=starts, in_all=True)
-    return [one.observed.event_id for one in at_all if _is_right_in_parts(one)]
+    return [one.observed.event_id for one in at_all if _is_right_in_parts(one, namesrv.at(one.observed.seq))]
 
 
-def _is_right_in_parts(one: AnswerVerdicts) -> bool:
+def _is_right_in_parts(one: AnswerVerdicts, namesrv: Namesrv) -> bool:
     question, answered = one.observed.question, one.observed.answered
     if not isinstance(question, Question):
         return False
@@ -288,8 +288,10 @@ def _is_right_in_parts(one: AnswerVerdicts) -> bool:
         return answered.code == ResponseCode.SYSTEM_ERROR and is_amid
     asked = _ALL_TOPICS if question.code in LIST_CODES else question  # of every kind of topic list, its topics
     seen = [shown_by(asked, answer) for answer in (answered, *expected)]
-    # Half of a single change is visible only without a lock: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getAllClusterInfo.
-    if None in seen or len(seen) < (3 if isinstance(seen[0], ShownCluster) else 4):
+    # Half of a single change is visible only without a lock: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getAllClusterInfo,
+    # or before 4.9.4 in a route, which is written of the table's own lists of queue data: pickupTopicRouteData.
+    own_lists = [RequestCode.GET_ROUTEINFO_BY_TOPIC] * namesrv.profile.lists_queue_data
+    if None in seen or len(seen) < (3 if question.code in (RequestCode.GET_BROKER_CLUSTER_INFO, *own_lists) else 4):
         return False
     shown, *held = (_parts(one) for one in seen if one is not None)
     return all(shown.get(part) in [of.get(part) for of in held] for part in set(shown).union(*held))

@@ -226,10 +226,11 @@ class _Fork:
         single = [nearest | {name: n} for name in alone for n in numbers[name] if n != nearest[name]]
         # And each request before, or behind, all that it races with: of two unregistrations the other one would undo it.
         ends = defaultdict[tuple[str, int], list[str]](list)
-        for name in alone:
+        for name, race in self.races.items():
             for end in (0, -1):
-                ends[self.races[name].timed_events[end].event_id, end].append(name)
-        single = [*(nearest | dict.fromkeys(names, 1) for names in ends.values() if len(names) > 1), *single]
+                ends[race.timed_events[end].event_id, end].append(name)
+        beyond = (names for names in ends.values() if len(names) > 1 and not all_of.keys() >= {*names})
+        single = [*(nearest | dict.fromkeys(names, 1) for names in beyond), *single]
         single = single[max(0, len(single) + len(tried) - MOST_ORDERS) :]
         return [*tried, *sorted(single, key=lambda choice: self._distance(choice, nearest))]
 

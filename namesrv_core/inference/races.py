@@ -165,7 +165,8 @@ def _ends_of_shared_channels(day: Day, owners: Owners) -> Iterator[Race]:
         if type(timed.event) is events.ChannelDestroyed and timed.event.channel_id in shared:
             ends.setdefault(timed.event.channel_id, []).append(timed)
     for channel_id, (first, *others) in ends.items():
-        second = first if _is_of_scan(day, first) else next((t for t in others if t.seq <= first.seq + LAG_NS), None)
+        of_scan = _tick_of(day, first) < first.seq
+        second = first if of_scan else next((t for t in others if t.seq <= first.seq + LAG_NS), None)
         if second is None or not day.namesrv.at(first.seq).profile.batches_unregistrations:
             continue
         default = Alternative("the first removal, then the second event finds another broker")
@@ -295,7 +296,7 @@ def _close_and_registration(
     key, closed = key_of(day.namesrv, later.event), owners.get(close.event.channel_id, {})
     if later.event.channel_id == close.event.channel_id:
         return
-    before = Move(later.event_id, close.seq - 2 if _is_of_scan(day, close) else close.seq, -1)
+    before = Move(later.event_id, _tick_of(day, close) - 1, -1)
     if received > close.seq:  # then it is the close that was late
         before = Move(close.event_id, later.seq, 1)
     first = Alternative("the registration, then the close", (before,))
@@ -316,9 +317,10 @@ def _close_and_registration(
     yield Race("removal_and_registration", (close, later), tuple(alternatives), is_far)
 
 
-def _is_of_scan(day: Day, close: TimedEvent) -> bool:
-    """Return whether a scan expired the broker just before."""
-    return day.schedule.first_tick(close.seq - 2, 0) == close.seq - 1
+def _tick_of(day: Day, close: TimedEvent) -> int:
+    """Return the scan that may have closed a connection; none: the position behind the close."""
+    tick = day.schedule.first_tick(close.seq - LAG_NS, 0)
+    return tick if tick is not None and tick < close.seq else close.seq + 1
 
 
 def owners_of(namesrv: Namesrv, registry: Registry, timed_events: Iterable[TimedEvent]) -> Owners:

@@ -269,7 +269,9 @@ def on_channel_destroy(registry: Registry, event: ChannelDestroyed, namesrv: Nam
     else:
         keys = draft.live_keys_of_channel(event.channel_id) if event.channel_id is not None else []
     if namesrv.profile.batches_unregistrations:
-        request, swallowed = _holder(registry, keys[0]) if keys else (None, ())
+        # Of one that was found twice, the group that was found with it has gone; another one with that address stays.
+        is_held = bool(keys) and keys[0] in registry.broker_live_table
+        request, swallowed = _holder(registry, keys[0]) if is_held else (None, ())
         step = submit_unregistrations(registry, [request] if request else [], namesrv, defer=event.defer)
         step = step._replace(swallowed=step.swallowed + swallowed)
         return step._replace(outcome=Outcome.CHANNEL_LOST) if step.outcome == Outcome.APPLIED else step

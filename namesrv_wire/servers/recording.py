@@ -81,6 +81,8 @@ class Life:
     refused: int = 0
     """Connections refused since the last accepted one."""
     burst: Burst | None = None
+    sent_ns: int = 0
+    """When it sent something last."""
 
     def closing(self, seq: int, time_ns: int, source: tuple[str, int], *, is_broker: bool, still_open: bool) -> Burst:
         """Note that the name server closed a connection, maybe a broker's, of its own accord; return the closings around it."""
@@ -112,7 +114,7 @@ class Life:
     def load(cls, state: dict[str, Any]) -> Life:
         """Return the life of which these are the fields, as JSON has them."""
         burst = state["burst"] and Burst(**{**state["burst"], "source": tuple(state["burst"]["source"])})
-        return cls(tuple(state["first"]), state["state"], state["refused"], burst)
+        return cls(tuple(state["first"]), state["state"], state["refused"], burst, state.get("sent_ns", 0))
 
 
 class Hole(NamedTuple):

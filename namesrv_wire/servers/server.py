@@ -348,6 +348,9 @@ class Server:
             assert self.life is not None
             if self.life.burst is not None:
                 self.life.alive()
+            if time_ns - self.life.sent_ns >= STALL_NS:
+                self._read_late(self.life.sent_ns)
+            self.life.sent_ns = time_ns
             if idle.overdue:
                 self._active()
         if connection.closed_ns is not None:
@@ -411,6 +414,15 @@ class Server:
         """Note that the process does something: what should have been closed while it stood still is closed now."""
         for connection in self.idle.active(self.ledger.time_ns):
             connection.idle_seq = self.ledger.reserve(self.ledger.time_ns)
+
+    def _read_late(self, since_ns: int) -> None:
+        """Note that the process sends something after a pause: if a request waited for it, all that has come is read only now."""
+        now_ns, idle = self.ledger.time_ns, self.idle
+        waiting = (pending for each in self.connections.values() for pending in each.pending.values() if pending.row)
+        waited = [pending.time_ns for pending in waiting if since_ns < pending.time_ns <= now_ns - STALL_NS]
+        for connection in [*idle.open.values(), *idle.overdue.values()] if waited else ():
+            if connection.last_byte_ns >= min(waited):
+                idle.note_activity(connection, now_ns)
 
     def _is_living(self, connection: Connection, silent_ns: int, burst: Burst) -> bool:
         """Return whether a name server that goes on has no reason to close a connection: its scan takes brokers alone.

@@ -13,6 +13,7 @@ from namesrv_core.asking.shown import NULL_KEY, read_json, same_json
 from namesrv_core.history.intervals import StateChange
 from namesrv_core.history.verification import Observed, Verdict, right_in_parts, verify
 from namesrv_core.machine.events import AddWritePerm, Event, WipeWritePerm
+from namesrv_core.machine.profile import profile_named
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.tables import BrokerData, QueueData
 from tests.situations import Language, Situation
@@ -233,6 +234,12 @@ def test_route_and_cluster_may_be_right_in_their_parts() -> None:
     for code, of, is_right in [(106, timeline, True), (106, [], False), (206, timeline, False)]:
         thrown = torn._replace(question=Question(code, None))
         assert right_in_parts(Registry(V4_9_7), of, [thrown], Namesrv()) == ["a99"] * is_right
+    queues = '{"brokerName":"b","perm":6,"readQueueNums":4,"topicSynFlag":0,"writeQueueNums":4}'
+    route = f'{{"brokerDatas":[],"filterServerTable":{{}},"queueDatas":[{queues}]}}'
+    listing, mapping = (Namesrv(profile_named(version)) for version in ("4.9.3", "4.9.4"))
+    for namesrv, is_right in [(listing, True), (mapping, False)]:  # its queue data lay in the table's own list
+        own = seen(90, 99, Answer(0, route), Question(105, "T"))
+        assert right_in_parts(Registry(namesrv.profile), timeline[:1], [own], namesrv) == ["a99"] * is_right
     members = [((0, "d:1"),), ((0, "d:1"), (1, "d:2"))]
     joining = [StateChange(100, 80, (Change("broker_addr_table", ("d",), BrokerData("C", of)),)) for of in members]
     for addrs, is_right in [('1:"d:2"', True), ('1:"d:1"', False)]:

@@ -6,12 +6,8 @@ WITH opened AS (
         coalesce(limit_ms < $default_ms AND silent_ms > limit_ms + $late_ms AND kind <> 'late_close', FALSE) AS is_late
     FROM opened LEFT JOIN limits
     ON opened_seq >= from_seq AND (until_seq IS NULL OR opened_seq < until_seq)
-), due AS ( -- a frozen server closes idle connections when it thaws, and reads then what has come: the limit counts from there
-    SELECT limited.*, coalesce(
-        (SELECT max(until_seq) FROM stalls WHERE seq - until_seq BETWEEN limit_ms * 1000000 AND (limit_ms + $late_ms) * 1000000)
-            + limit_ms * 1000000,
-        stalls.until_seq, seq - (silent_ms - limit_ms) * 1000000
-    ) AS due_seq
+), due AS ( -- a frozen server closes idle connections when it thaws
+    SELECT limited.*, coalesce(stalls.until_seq, seq - (silent_ms - limit_ms) * 1000000) AS due_seq
     FROM limited LEFT JOIN stalls ON is_late
     AND stalls.from_seq < seq - (silent_ms - limit_ms) * 1000000
     AND stalls.until_seq > seq - (silent_ms - limit_ms) * 1000000
