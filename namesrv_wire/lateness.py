@@ -178,6 +178,11 @@ def before_all(at_us: int) -> str:
     return f"{_shown(at_us)}: no name server was recorded before 2000"
 
 
+def alone_at(at_us: int) -> str:
+    """Return in words that a time lies far from those before and after it."""
+    return f"{_shown(at_us)}: more than a minute from the packets before and after it"
+
+
 def stepped(before_us: int, at_us: int) -> str:
     """Return in words from where to where a clock went back."""
     return f"{_shown(at_us)} after {_shown(before_us)}: back by {(before_us - at_us) / 1e6:.3f} s"

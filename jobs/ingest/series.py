@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
 from itertools import groupby, islice, pairwise
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ from jobs.store.files import DataFile, read_files
 from namesrv_core.machine.events import NS_PER_MS, NS_PER_US
 from namesrv_day.arrow import rows_of
 from namesrv_wire.errors import BEAT_NS, END_NS, FIRST_NS, CaptureError, DecodeError, Reason, UnorderedError
-from namesrv_wire.lateness import Lateness, ahead_of_clock, before_all
+from namesrv_wire.lateness import Lateness, ahead_of_clock, alone_at, before_all
 from namesrv_wire.packets.segments import (
     DEFAULT_VXLAN_PORTS,
     DISORDER_NS,
@@ -167,6 +167,8 @@ def until_ns(segment: Segment, last_ns: Mapping[str, int]) -> int:
 
 _TIME = attrgetter("time_ns")
 _NS_PER_DAY = 86_400_000_000_000
+_LONE_NS = 60_000_000_000
+_MISDATED = (Reason.AHEAD_OF_CLOCK, Reason.TOO_LATE, Reason.CLOCK_WENT_BACK)
 _NAMESRV_PORT = 9876
 """Source: both generations `NamesrvStartup`, `NettyServerConfig.listenPort`."""
 
@@ -506,6 +508,7 @@ class _Reader:
             what = {
                 Reason.AHEAD_OF_CLOCK: "later than this run, by more than late.ahead_limit_minutes",
                 Reason.TOO_LATE: "before 2000: was the recorder's clock not set?",
+                Reason.CLOCK_WENT_BACK: "more than a minute from those before and after it",
             }
             parts = (f"{count:,} packet(s) with times {what[of]} ({of.value})" for of, count in self._misdated.items())
             error = f"{name}: {'; '.join(parts)}: see quarantine"
@@ -539,24 +542,32 @@ class _Reader:
     def _without_misdated(self, segments: list[Segment], name: str) -> list[Segment]:
         """Return the segments at times at which something can have been recorded: since 2000, up to the reader's own clock.
 
-        A run of others becomes one quarantine row: a capture with a wrong clock may have millions.
+        A single one far from those around it is left out, too. A run of others becomes one quarantine row: a capture with a wrong
+        clock may have millions.
         """
         until_us = self._before.until_us
         last_ns = END_NS if until_us is None else until_us * NS_PER_US
-        times = [*map(_TIME, segments)]
-        if min(times, default=FIRST_NS) >= FIRST_NS and max(times, default=FIRST_NS) <= last_ns:
+        times = np.array([*map(_TIME, segments)], np.int64)
+        wrong = np.where(times > last_ns, 1, np.where(times < FIRST_NS, 2, 0))
+        before, own, after = times[:-2], times[1:-1], times[2:]
+        is_lone = np.minimum(abs(own - before), abs(own - after)) > _LONE_NS
+        wrong[1:-1][is_lone & (abs(after - before) <= _LONE_NS) & (wrong[1:-1] == 0)] = 3
+        if not wrong.any():
             return segments
         kept = list[Segment]()
-        for side, some in groupby(segments, key=lambda one: (one.time_ns > last_ns) - (one.time_ns < FIRST_NS)):
-            group = list(some)
-            if not side:
+        for number, some in groupby(zip(wrong.tolist(), segments, strict=True), key=itemgetter(0)):
+            group = [segment for _, segment in some]
+            if not number:
                 kept += group
                 continue
-            first, size = group[0], len(group)
-            reason = Reason.AHEAD_OF_CLOCK if side > 0 else Reason.TOO_LATE
+            first, size, reason = group[0], len(group), _MISDATED[number - 1]
             self._misdated[reason] += size
             us = first.time_ns // NS_PER_US
-            why = ahead_of_clock(us, last_ns // NS_PER_US) if side > 0 else before_all(us)
+            why = {
+                Reason.AHEAD_OF_CLOCK: ahead_of_clock(us, last_ns // NS_PER_US),
+                Reason.TOO_LATE: before_all(us),
+                Reason.CLOCK_WENT_BACK: alone_at(us),
+            }[reason]
             why += f"; so are the next {size - 1} packets" if size > 1 else ""
             place, piece = (name, first.packet_no, first.time_ns), first.payload
             error, identity = DecodeError(reason, why), f"{us} {size}"

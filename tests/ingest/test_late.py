@@ -134,11 +134,12 @@ def test_a_file_without_order_is_named_and_the_rest_is_read(tmp_path: Path) -> N
 
 
 def test_a_capture_without_order_is_all_that_there_is(tmp_path: Path) -> None:
-    """A packet eight days before the one before it ends the reading; as the file showed no name server, it may come again."""
-    data = bytearray(gzip.decompress(CAPTURE.read_bytes()))
-    second = 24 + 16 + struct.unpack_from("<I", data, 24 + 8)[0]
-    seconds = struct.unpack_from("<I", data, 24)[0]
-    struct.pack_into("<I", data, second, seconds - 8 * 86_400)
+    """Packets eight days before the one before them end the reading; as the file showed no name server, it may come again."""
+    data, at = bytearray(gzip.decompress(CAPTURE.read_bytes())), 24
+    seconds = struct.unpack_from("<I", data, at)[0]
+    for _ in range(2):
+        at += 16 + struct.unpack_from("<I", data, at + 8)[0]
+        struct.pack_into("<I", data, at, seconds - 8 * 86_400)
     path = tmp_path / "jumps.pcap"
     path.write_bytes(data)
     with pytest.raises(

@@ -88,12 +88,14 @@ def offsets(data: bytes) -> list[int]:
     [
         ("middle", -56 * 365 * 86_400, "too_late", "before 2000"),
         ("last", FOUR_YEARS_S, "ahead_of_clock", "later than this run"),
+        ("middle", 7_200, "clock_went_back", "more than a minute from those before"),
+        ("middle", -7_200, "clock_went_back", "more than a minute from those before"),
     ],
 )
 def test_a_packet_at_a_time_that_cannot_be_moves_nothing(
     tmp_path: Path, where: str, by_s: int, reason: str, said: str
 ) -> None:
-    """Years ahead, or of a clock that was not set yet: it is quarantined with its number.
+    """Years ahead, of a clock that was not set yet, or far from those around it: it is quarantined with its number.
 
     All else, in the file and in the next one, is as if it had not been captured.
     """
