@@ -11,6 +11,11 @@ from sqlglot.errors import SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
 _ANSI = re.compile(r"\x1b\[\d*m")
+_LETTER = re.compile(r"(?<!%)(?<!%-)[A-SU-Ya-z]")
+_WHOLE = (  # named once, as it may hold others: typeof DOUBLE and DECIMAL
+    "list_transform([given], lambda n: CASE WHEN typeof(n) LIKE 'D%' "
+    "THEN {cast}(trunc(TRY_CAST(n AS DOUBLE)) AS {to}) ELSE {cast}(n AS {to}) END)[1]"
+)
 
 
 class NotTranslatedError(ValueError):
@@ -18,7 +23,9 @@ class NotTranslatedError(ValueError):
 
 
 class _Spark4(Spark):
-    """Spark 4's dialect: an impossible CAST fails, and a doubled quote means one."""
+    """Spark 4's dialect: an impossible CAST fails, a doubled quote means one, and of a date's patterns some more are known."""
+
+    TIME_MAPPING = {**Spark.TIME_MAPPING, "SSS": "%g", "'T'": "T", "'Z'": "Z"}  # noqa: RUF012  as sqlglot declares it
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012  as sqlglot declares it
@@ -30,7 +37,22 @@ class _Spark4(Spark):
             "GET": lambda args: exp.Bracket(this=args[0], expressions=[args[1]]),
             "MAP_CONTAINS_KEY": lambda args: exp.ArrayContains(this=exp.MapKeys(this=args[0]), expression=args[1]),
             "RAISE_ERROR": lambda args: _call("error", *args),
-            "TIMESTAMPDIFF": lambda args: _call("date_sub", exp.Literal.string(args[0].name), *args[1:]),
+            **dict.fromkeys(
+                ("TIMESTAMPDIFF", "DATEDIFF", "DATE_DIFF"),
+                lambda args: (
+                    _call("date_sub", exp.Literal.string(args[0].name), *args[1:])
+                    if len(args) == 3
+                    else SparkParser.FUNCTIONS["DATEDIFF"](args)
+                ),
+            ),
+            "DATE_PART": lambda args: exp.Extract(this=exp.var(args[0].name), expression=args[1]),
+            "DAYOFWEEK": lambda args: exp.Extract(this=exp.var("DAYOFWEEK"), expression=exp.cast(args[0], "DATE")),
+            "WEEKDAY": lambda args: exp.Paren(
+                this=exp.Sub(this=_call("isodow", exp.cast(args[0], "DATE")), expression=exp.Literal.number(1))
+            ),
+            "TO_UTC_TIMESTAMP": lambda args: _call(
+                "timezone", args[1], _call("timezone", exp.Literal.string("UTC"), exp.cast(args[0], "TIMESTAMPTZ"))
+            ),
             "DATE_ADD": lambda args: exp.Paren(this=exp.Add(this=exp.cast(args[0], "DATE"), expression=args[1])),
             "DATE_SUB": lambda args: exp.Paren(this=exp.Sub(this=exp.cast(args[0], "DATE"), expression=args[1])),
         }
@@ -43,12 +65,26 @@ def duckdb_queries(sql: str) -> list[str]:
         for tree in trees:
             if not isinstance(tree, (exp.Query, exp.Values, exp.Describe)):
                 answered = "only SELECT, WITH, VALUES, DESCRIBE and SHOW TABLES are answered"
-                raise NotTranslatedError(f"no question: {tree.key.upper()}; {answered}")
-        return [_written(tree) for tree in trees]
+                raise NotTranslatedError(f"no question: {tree.sql().split()[0]}; {answered}")
+        return [_written(tree.transform(_cut_off)) for tree in trees]
     except SqlglotError as error:
         raise NotTranslatedError(_ANSI.sub("", str(error)).strip()) from error
     except RecursionError as error:
         raise NotTranslatedError("nested too deeply") from error
+
+
+def _cut_off(node: exp.Expr) -> exp.Expr:
+    """Return a number that becomes a whole one without its fraction, where DuckDB would round it."""
+    given = node.this
+    is_known = isinstance(given, exp.Literal) and (given.is_string or given.is_int)
+    if not isinstance(node, exp.Cast) or not node.to.is_type(*exp.DataType.INTEGER_TYPES) or is_known:
+        return node
+    cast = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
+    whole = parse_one(_WHOLE.format(cast=cast, to=node.to.sql("duckdb")), read="duckdb")
+    for column in [*whole.find_all(exp.Column)]:
+        if column.name == "given":
+            column.replace(given.transform(_cut_off))
+    return exp.alias_(whole, node.sql("spark")) if isinstance(node.parent, exp.Select) else whole
 
 
 def duckdb_body(sql: str, function: str = "", parameters: Mapping[str, str] | None = None) -> str:
@@ -129,7 +165,22 @@ def _adapted(node: exp.Expr) -> exp.Expr:
         name = "arg_max_null" if isinstance(node, exp.ArgMax) else "arg_min_null"
         return _call(name, node.this.transform(_adapted), node.expression.transform(_adapted))
     if isinstance(node, exp.Quantile):
-        return _call("quantile_cont", node.this.transform(_adapted), node.args["quantile"].transform(_adapted))
+        name = "quantile_disc" if isinstance(node, exp.ApproxQuantile) else "quantile_cont"
+        return _call(name, node.this.transform(_adapted), node.args["quantile"].transform(_adapted))
+    if (
+        isinstance(node, (exp.Like, exp.ILike))
+        and "\\" in node.expression.name
+        and not isinstance(node.parent, exp.Escape)
+    ):
+        like = node.copy()
+        like.set("this", like.this.transform(_adapted))
+        return exp.Escape(this=like, expression=exp.Literal.string("\\"))
+    if isinstance(node, exp.Extract) and node.name.upper() in ("DOW", "DAYOFWEEK"):
+        return exp.Paren(this=exp.Add(this=node.copy(), expression=exp.Literal.number(1)))
+    is_pattern = isinstance(node, (exp.TimeToStr, exp.StrToTime))
+    is_outer = isinstance(node, exp.Lateral) and node.args.get("outer")
+    if is_outer or (is_pattern and _LETTER.search(node.text("format").replace("strict", ""))):
+        raise NotTranslatedError(f"{node.sql('spark').strip()}: DuckDB would answer otherwise")
     of = node.this if isinstance(node, exp.Filter) else node
     if isinstance(of, exp.ArrayAgg) and not isinstance(node.parent, (exp.Filter, exp.Window)):
         # Spark's list of no rows is empty, not NULL.

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial, reduce
+from itertools import chain, count
 from operator import and_, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -194,7 +195,7 @@ class Answers:
         TamperedError if a file cannot be read.
         """
         found = self._executed(sql, values)
-        return Answer([column[0] for column in found.description or ()], self._rows(found, sql))
+        return Answer(distinct(column[0] for column in found.description or ()), self._rows(found, sql))
 
     def table(self, sql: str, **values: Any) -> pa.Table:
         """Return the answer of a statement with all its rows, as an Arrow table. Raises as `ask`."""
@@ -365,6 +366,14 @@ def nearest(name: str, known: Iterable[str], most: int = 3, cutoff: float = 0.6)
 
     found = difflib.get_close_matches(name, known, n=most, cutoff=cutoff)
     return f"; nearest {'is' if len(found) == 1 else 'are'} {', '.join(found)}" if found else ""
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """Return the names of columns; one that is there already gets a number, for an object would lose one of the two."""
+    found: dict[str, None] = {}
+    for name in names:
+        found[next(one for one in chain([name], (f"{name}_{n}" for n in count(1))) if one not in found)] = None
+    return [*found]
 
 
 def _remote(root: str, files: Files) -> ds.Dataset:

@@ -23,7 +23,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.ask.engine import Value
+from jobs.ask.engine import Value, distinct
 from jobs.cli.output import Console, opened, write_rows
 from jobs.errors import JobError, NotRecordedError, UsageError, first_line
 from jobs.store.check import Holder, require_all, require_readable
@@ -257,7 +257,8 @@ def show_sql(
                     continue
                 if number and arguments.format != "json":
                     out.write("\n")
-                more = write_rows(out, arguments.format, frame.columns, frame.toLocalIterator(), arguments.limit)
+                names, rows = distinct(frame.columns), frame.toLocalIterator()
+                more = write_rows(out, arguments.format, names, rows, arguments.limit)
             except (PySparkException, Py4JError) as error:
                 message = str(error).strip()
                 if NOT_RECORDED in message:

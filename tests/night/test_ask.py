@@ -148,8 +148,9 @@ def test_a_file_that_was_not_read_proves_nothing(
 
 
 def test_several_statements_are_answered_one_after_the_other(ask) -> None:
-    """As `sql` does; a statement that is only a comment is none."""
+    """As `sql` does; a statement that is only a comment is none. Columns of one name are told apart."""
     assert ask("sql", "SELECT 1 AS a; -- nothing\n; SELECT 2 AS a") == [{"a": 1}, {"a": 2}]
+    assert ask("sql", "SELECT 1 AS a, 2 AS a, 3 AS a_1") == [{"a": 1, "a_1": 2, "a_1_1": 3}]
 
 
 def test_the_names_that_there_are_can_be_asked_for(ask) -> None:
