@@ -475,7 +475,7 @@ def _read(
         reading = Reading(warehouse, staging, lateness, result, passes)
         files = reading.read(sources)
         rows = [file.row for file in files]
-        has_logs = any(source.is_log for source in sources)
+        has_logs = any(source.kind != "capture" for source in sources)
         # Stored rows decide which rows are new, and where these are placed, so they are checked first.
         warehouse.hold(bronze.RECORDED_TABLES, staging.days)
         pa.default_memory_pool().release_unused()

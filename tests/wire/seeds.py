@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from namesrv_wire.packets.segments import Segment, read_capture
+from namesrv_wire.packets.segments import Segment
 from namesrv_wire.protocol.frames import decode_frame
 from tests.pcap import Record, capture, enhanced, interface, pcap, section
 from tests.places import CAPTURE
+from tests.wire.counted import read_capture
 from tests.wire.forge import binary_header, compressed_body, frame, long_string, register_json, request
 
 FRAMES_5 = Path(__file__).parent / "frames-5.4.0.txt.gz"
