@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.json_text import canonical_json
-from namesrv_wire.rows import AnyRow, FrameRow, Place, Row, digest_id, event_row, quarantine_row
+from namesrv_wire.rows import AnyRow, FrameRow, Place, Row, digest_id, fact_row, quarantine_row
 
 STEP_BACK_NS: Final = 5_000_000_000
 STEP_BACK_US: Final = STEP_BACK_NS // 1_000
@@ -59,7 +59,8 @@ class Lateness:
         self._earliest_day = {name: us // _DAY_US - limit_days for name, us in watermarks_us.items()}
         self._latest_of_file: dict[str, int] = {}
         self._last_of_file: dict[str, int] = {}
-        self._steps: list[FrameRow] = []
+        self.steps_back: list[FrameRow] = []
+        """The facts `clock_went_back` of the file, the first `MAX_NOTED` of them."""
         self.latest_us: dict[str, int] = {}
         self.refused: Counter[Reason] = Counter()
         """Rows that were refused, by reason; of a file of which nothing was let through, too."""
@@ -68,7 +69,7 @@ class Lateness:
         """Begin a file: its times are compared with each other from here on."""
         self._latest_of_file.clear()
         self._last_of_file.clear()
-        self._steps.clear()
+        self.steps_back = []
 
     def add(self, latest_us: Mapping[str, int], refused: Counter[Reason]) -> None:
         """Take in what another one has let through, and refused."""
@@ -100,7 +101,7 @@ class Lateness:
             step = min(times.step, times.first - last_us)
             if self.is_ahead(times.high) or times.low // _DAY_US < earliest:
                 return False
-            if len(self._steps) < MAX_NOTED and step < -STEP_BACK_US:
+            if len(self.steps_back) < MAX_NOTED and step < -STEP_BACK_US:
                 return False
         for name, times in found.items():
             self._latest_of_file[name] = max(self._latest_of_file.get(name, times.high), times.high)
@@ -115,10 +116,9 @@ class Lateness:
         `in_order`: the row's place in its file says something about its time; rows of a capture leave when they are
         complete.
         """
-        values = row.values
-        namesrv_id, at_us = values.get("namesrv_id"), values.get("effect_time")
-        if namesrv_id is None or at_us is None:
+        if not isinstance(row, FrameRow):
             return row
+        namesrv_id, at_us = row.namesrv_id, row.effect_us
         if self.until_us is not None and self.is_ahead(at_us):
             return self._refusal(row, Reason.AHEAD_OF_CLOCK, ahead_of_clock(at_us, self.until_us))
         earliest_day = self._earliest_day.get(namesrv_id)
@@ -141,11 +141,7 @@ class Lateness:
         self.latest_us[namesrv_id] = max(self.latest_us.get(namesrv_id, at_us), at_us)
         return row
 
-    def steps_back(self) -> list[FrameRow]:
-        """Return the facts `clock_went_back` of the file, the first `MAX_NOTED` of them."""
-        return list(self._steps)
-
-    def _refusal(self, row: AnyRow, reason: Reason, detail: str) -> Row:
+    def _refusal(self, row: FrameRow, reason: Reason, detail: str) -> Row:
         self.refused[reason] += 1
         values = row.values
         content = {name: value for name, value in values.items() if name not in ("source_file", "source_offset")}
@@ -154,16 +150,14 @@ class Lateness:
         whose = values["namesrv_id"], values["channel_id"]
         return quarantine_row(whose, place, DecodeError(reason, detail), piece, len(piece), values["event_id"])
 
-    def _note(self, row: AnyRow, before_us: int) -> None:
-        if len(self._steps) >= MAX_NOTED:
+    def _note(self, row: FrameRow, before_us: int) -> None:
+        if len(self.steps_back) >= MAX_NOTED:
             return
-        values, kind = row.values, "clock_went_back"
-        at_us = values["effect_time"]
-        place = Place(values["source_file"], values["source_offset"], at_us * _NS_PER_US)
-        identity = digest_id(values["namesrv_id"], kind, before_us, at_us, values["event_id"])
-        columns = {"kind": kind, "version": None, "evidence": stepped(before_us, at_us), "properties": None}
-        fact = event_row("namesrv_events", values["namesrv_id"], place.time_ns, identity, None, place, **columns)
-        self._steps.append(fact._replace(seq_is_given=False))
+        kind, at_us = "clock_went_back", row.effect_us
+        place = Place(row.source_file, row.source_offset, at_us * _NS_PER_US)
+        identity = digest_id(row.namesrv_id, kind, before_us, at_us, row.event_id)
+        fact = fact_row(row.namesrv_id, place.time_ns, place, kind, stepped(before_us, at_us))
+        self.steps_back.append(fact._replace(own_id=identity, seq_is_given=False))
 
 
 def ahead_of_clock(at_us: int, until_us: int) -> str:

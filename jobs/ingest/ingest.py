@@ -40,7 +40,7 @@ from namesrv_wire.lateness import Lateness
 from namesrv_wire.rows import Values, gap_end_ms, gap_until
 from schemas import bronze, times
 from schemas.sql_files import query
-from schemas.table import LONG, STRING, Table
+from schemas.table import Table
 from schemas.times import day_of
 
 _DYING_NS: Final = 1_000 * NS_PER_MS
@@ -88,21 +88,6 @@ def new_kinds(
         if wanted != fact["kind"]:
             changed[fact["event_id"]] = wanted
     return changed
-
-
-# -- positions ---------------------------------------------------------------------------------------------------------
-
-PLACED: Final = pa.schema([("namesrv_id", STRING), ("namesrv_addr", STRING), ("event_id", STRING), ("seq", LONG)])
-
-
-def own_positions(events: pa.Table) -> dict[str, int]:
-    """Return new positions by event id for events that share theirs with another event of their name server.
-
-    `events`: `PLACED`. An event at the address that names the name server keeps its position; others move behind the last
-    event of their microsecond.
-    """
-    rows = ask(query("across/positions"), {"events": events}).to_pylist()
-    return {row["event_id"]: row["seq"] for row in rows}
 
 
 # -- addresses of name servers -----------------------------------------------------------------------------------------
@@ -267,15 +252,19 @@ def note_renamed(warehouse: Warehouse, addresses: Addresses, days: Collection[dt
 
 
 def _place(warehouse: Warehouse, names: Collection[str], day: dt.date) -> None:
-    """Give events of a day, of name servers with several addresses, distinct positions."""
+    """Give events of a day, of name servers with several addresses, distinct positions.
+
+    An event at the address that names the name server keeps its position; others move behind the last event of their microsecond.
+    """
+    placed = ["namesrv_id", "namesrv_addr", "event_id", "seq"]
     own = pc.field("namesrv_id").isin(sorted(names))
     while True:
         rows = (warehouse.rows(table, [day], ["namesrv_id", "seq"], own) for table in bronze.EVENT_TABLES)
         places = pa.concat_tables(rows)
         if places.group_by(["namesrv_id", "seq"]).aggregate([]).num_rows == places.num_rows:
             return
-        events = pa.concat_tables(warehouse.rows(table, [day], PLACED.names, own) for table in bronze.EVENT_TABLES)
-        moved = own_positions(events)
+        events = pa.concat_tables(warehouse.rows(table, [day], placed, own) for table in bronze.EVENT_TABLES)
+        moved = dict(zip(*ask(query("across/positions"), {"events": events}).to_pydict().values(), strict=True))
         for table in bronze.EVENT_TABLES:
             _set(warehouse, table, warehouse.files(table, [day]), "seq", moved)
 
@@ -475,7 +464,7 @@ def _read(
         reading = Reading(warehouse, staging, lateness, result, passes)
         files = reading.read(sources)
         rows = [file.row for file in files]
-        has_logs = any(source.is_log for source in sources)
+        has_logs = any(source.kind != "capture" for source in sources)
         # Stored rows decide which rows are new, and where these are placed, so they are checked first.
         warehouse.hold(bronze.RECORDED_TABLES, staging.days)
         pa.default_memory_pool().release_unused()

@@ -6,7 +6,7 @@ import datetime as dt
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -287,7 +287,7 @@ class Reading:
                 self.stated |= block.stated
                 line += block.count
                 ignored += block.ignored
-        staging.add(facts := lateness.steps_back(), [None] * len(facts))
+        staging.add(lateness.steps_back, repeat(None))
         if backwards := lateness.refused[Reason.CLOCK_WENT_BACK] - refused_before:
             self._result.unordered.append(name)
             error = error or (

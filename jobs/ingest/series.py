@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
-from itertools import groupby, islice, pairwise
+from itertools import chain, groupby, islice, pairwise
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -36,7 +36,6 @@ from namesrv_wire.packets.segments import (
     CaptureStats,
     Segment,
     described,
-    read_capture,
     read_segments,
 )
 from namesrv_wire.rows import FRAME_TABLES, REVOKED, AnyRow, Counts, FrameRow, Row, Values, gap_until, quarantine_row
@@ -75,7 +74,7 @@ def peek(path: Path, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS, until_u
     `until_us`: leave out segments after this time, the reader's own clock; those before 2000 are left out, too.
     """
     last_ns = END_NS if until_us is None else until_us * NS_PER_US
-    recorded = UntilItStops(read_capture(path, None, vxlan_ports))
+    recorded = UntilItStops(chain.from_iterable(read_segments(path, None, vxlan_ports)))
     return list(islice((of for of in recorded if FIRST_NS <= of.time_ns <= last_ns), _PEEKED_PACKETS))
 
 
@@ -115,7 +114,7 @@ def order_of(
     found = _places(peeked, transcript, begun or {}, is_early=early is not None)
     is_plain = early is None and found[Order.AFTER] > 0 == found[Order.EARLIER]
     if not is_plain and path is not None and len(peeked) == _PEEKED_PACKETS:
-        recorded = UntilItStops(read_capture(path, None, vxlan_ports))
+        recorded = UntilItStops(chain.from_iterable(read_segments(path, None, vxlan_ports)))
         found = _places(recorded, transcript, begun or {}, is_early=early is not None)
     behind, again, before = (found[kind] for kind in (Order.AFTER, Order.OVERLAPS, Order.EARLIER))
     if early is None:

@@ -66,11 +66,6 @@ class Source:
     fingerprint: str | None = None
     """Identifies the file without reading it: a hash of path, size and time."""
 
-    @property
-    def is_log(self) -> bool:
-        """Return whether it is read line by line."""
-        return self.kind != "capture"
-
     def change(self) -> str | None:
         """Return how the file has changed since it was examined; None if it has not."""
         if not self.is_readable:

@@ -111,7 +111,7 @@ def write_file(
     For intervals `day` is any day of the month in which all of them closed; None: they are open.
 
     The file's name consists of `name`, a random part (so no attempt overwrites another one's file), and the SHA-256 of its bytes
-    for `is_intact`. `joins`: the row count of each piece of the files that are put together; further rows are one more piece.
+    for `require_intact`. `joins`: the row count of each piece of the files that are put together; further rows are one more piece.
     """
     schema = stored_schema(table)
     # Dictionary columns go into the file as they are; the stored schema does not show it.
@@ -169,16 +169,6 @@ def _pieces(leaves: Sequence[bytes], joins: Sequence[int]) -> Pieces:
 def month_of(day: dt.date) -> str:
     """Return the month of a day, in the form of the intervals' partition column."""
     return f"{day:%Y-%m}"
-
-
-def is_intact(root: str, table: Table, file: DataFile) -> bool:
-    """Return whether a file has the bytes that were written; True for a file written by others.
-
-    Digests do not cover a file's footer, and Arrow crashes the process on some damaged footers. Raises TamperedError if the
-    file cannot be opened.
-    """
-    named = sha256_in(file.path)
-    return named is None or sha256_at(root, table, file.path) == named
 
 
 def sha256_in(path: str) -> str | None:
@@ -435,9 +425,14 @@ def _sql(root: str, table: Table, files: Sequence[DataFile], made: Mapping[str, 
 
 
 def require_intact(root: str, table: Table, files: Iterable[DataFile]) -> None:
-    """Raise TamperedError for the first file whose bytes are not those that were written, whatever its rows are."""
+    """Raise TamperedError for the first file whose bytes are not those that were written, whatever its rows are.
+
+    Files written by others are passed over. Digests do not cover a file's footer, and Arrow crashes the process on some damaged
+    footers.
+    """
     for file in files:
-        if not is_intact(root, table, file):
+        named = sha256_in(file.path)
+        if named is not None and sha256_at(root, table, file.path) != named:
             raise unreadable(root, table, file.path, "its bytes are not those that were written")
 
 

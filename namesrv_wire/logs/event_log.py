@@ -331,20 +331,15 @@ class Positions:
     def __init__(self) -> None:
         self._taken: OrderedDict[tuple[str, int], dict[str, int]] = OrderedDict()
 
-    def take(self, namesrv_id: str, effect_ns: int, event_id: str) -> int:
-        """Return the position; the same one for an event that was met before at this time."""
-        key = (namesrv_id, effect_ns)
-        events = self._taken.setdefault(key, {})
-        self._taken.move_to_end(key)
-        if len(self._taken) > _MAX_TIMES:
-            self._taken.popitem(last=False)
-        return events.setdefault(event_id, effect_ns + len(events))
-
     def placed(self, row: AnyRow) -> AnyRow:
-        """Return the row of a line, with a position if it did not state one."""
+        """Return the row of a line, with a position if it did not state one: the same for an event that was met at this time."""
         if row.seq_is_given or not isinstance(row, FrameRow):
             return row
-        seq = self.take(row.namesrv_id, ~row.seq, row.event_id)
+        events = self._taken.setdefault((row.namesrv_id, ~row.seq), {})
+        self._taken.move_to_end((row.namesrv_id, ~row.seq))
+        if len(self._taken) > _MAX_TIMES:
+            self._taken.popitem(last=False)
+        seq = events.setdefault(row.event_id, ~row.seq + len(events))
         return row._replace(seq=seq, request_seq=seq if row.request_seq == row.seq else row.request_seq)
 
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache, partial
-from itertools import chain
 from operator import attrgetter, gt
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -92,31 +91,26 @@ class Fragments:
 
     def __init__(self) -> None:
         self.lost = 0
-        self._cut: OrderedDict[bytes, _Cut] = OrderedDict()
+        self.cut: OrderedDict[bytes, _Cut] = OrderedDict()
         self._bytes = 0
-
-    @property
-    def waiting(self) -> int:
-        """Return how many fragments wait."""
-        return sum(cut.count for cut in self._cut.values())
 
     def add(self, key: bytes, offset: int, data: bytes, time_ns: int, *, is_last: bool) -> bytes | None:
         """Add a fragment of the packet of `key`; return the packet if that is all of it now.
 
         A fragment that is there twice, of a packet that was whole, is none of the next packet with the same number.
         """
-        while self._cut:  # let go of what has waited too long, or is too much
-            oldest, cut = next(iter(self._cut.items()))
-            is_much = len(self._cut) >= MAX_FRAGMENTED or self._bytes > MAX_FRAGMENT_BYTES
+        while self.cut:  # let go of what has waited too long, or is too much
+            oldest, cut = next(iter(self.cut.items()))
+            is_much = len(self.cut) >= MAX_FRAGMENTED or self._bytes > MAX_FRAGMENT_BYTES
             if not is_much and time_ns - cut.since_ns <= FRAGMENT_NS:
                 break
             self.lost += self._drop(oldest)
-        cut = self._cut.setdefault(key, _Cut(time_ns))
+        cut = self.cut.setdefault(key, _Cut(time_ns))
         if cut.fragments:
             if (offset, hash(data)) in cut.fragments:
                 return None
             self._drop(key)
-            cut = self._cut[key] = _Cut(time_ns)
+            cut = self.cut[key] = _Cut(time_ns)
         cut.count += 1
         if offset not in cut.parts and offset + len(data) <= 1 << 16:
             cut.parts[offset] = data
@@ -132,14 +126,14 @@ class Fragments:
             if len(whole) >= cut.size:
                 fragments = frozenset((at, hash(part)) for at, part in cut.parts.items())
                 self._drop(key)
-                self._cut[key] = _Cut(time_ns, fragments=fragments)
+                self.cut[key] = _Cut(time_ns, fragments=fragments)
                 return bytes(whole[: cut.size])
         if len(cut.parts) > MAX_FRAGMENT_PARTS:
             self.lost += self._drop(key)
         return None
 
     def _drop(self, key: bytes) -> int:
-        cut = self._cut.pop(key)
+        cut = self.cut.pop(key)
         self._bytes -= sum(map(len, cut.parts.values()))
         return cut.count
 
@@ -761,15 +755,11 @@ class CaptureStats:
     """Of packets of which not all was kept: how much of one was at most, and how long the longest was, by their own headers.
     Not everybody who cuts packets says so in the file's."""
 
-    def note_cut(self, kept: Ints, missing: Ints) -> None:
-        """Note how many bytes of packets were kept, and how many were not."""
-        is_cut = missing > 0
+    def add(self, records: Records, missing: Ints, segments: int, left_out: Mapping[LeftOut, int]) -> None:
+        """Add some packets, of which so many bytes are `missing`."""
+        self.read_bytes, kept, is_cut = records.read_bytes, records.kept, missing > 0
         self.kept_bytes = max(self.kept_bytes, int(kept[is_cut].max(initial=0)))
         self.longest_bytes = max(self.longest_bytes, int((kept + missing)[is_cut].max(initial=0)))
-
-    def add(self, records: Records, segments: int, left_out: Mapping[LeftOut, int]) -> None:
-        """Add some packets."""
-        self.read_bytes = records.read_bytes
         self.packets += len(records.start)
         self.segments += segments
         self.left_out.update(left_out)
@@ -803,12 +793,12 @@ def _as_they_lie(path: Path, stats: CaptureStats, vxlan_ports: Collection[int]) 
         for records in read_records(path):
             peeled = Peeled(records, fragments, vxlan_ports)
             is_tcp = peeled.peel()
-            stats.note_cut(records.kept, np.where(is_tcp, peeled.stop - peeled.end, 0))
+            missing = np.where(is_tcp, peeled.stop - peeled.end, 0)
             segments = _segments(records, peeled, is_tcp)
-            stats.add(records, len(segments), peeled.left_out())
+            stats.add(records, missing, len(segments), peeled.left_out())
             yield segments
     finally:
-        if (lost := fragments.lost + fragments.waiting) > 0:
+        if (lost := fragments.lost + sum(cut.count for cut in fragments.cut.values())) > 0:
             stats.left_out[waited] += lost
 
 
@@ -897,10 +887,3 @@ def _segments(records: Records, peeled: Peeled, is_tcp: Truths) -> list[Segment]
 
 def _lists(*columns: Ints) -> zip[tuple[int, ...]]:
     return zip(*(column.tolist() for column in columns), strict=True)
-
-
-def read_capture(
-    path: Path, stats: CaptureStats | None = None, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS
-) -> Iterator[Segment]:
-    """Yield the segments of a capture one by one, as `read_segments` does many."""
-    return chain.from_iterable(read_segments(path, stats, vxlan_ports))

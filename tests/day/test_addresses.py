@@ -9,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs.ingest.ingest import PLACED, new_kinds, own_positions
+from jobs.ingest.ingest import new_kinds
+from namesrv_day.arrow import ask
 from namesrv_day.findings import BEATS_AT, BROKER_LISTS, ENOUGH, REGISTERED, SHARED_FLIPS, suspected
+from schemas.sql_files import query
 from tests.situations import Language, Situation
 
 S = 1_000_000_000
@@ -124,5 +126,6 @@ def test_name_servers_that_all_brokers_know_are_not_looked_at() -> None:
 def test_positions_are_own_ones() -> None:
     """What was met elsewhere gives way, behind the last event of its microsecond."""
     rows = [(A, A, "a", 1_000_001), (A, B, "b", 1_000_001), (A, A, "c", 1_000_005), (Q, Q, "d", 1_000_001)]
-    events = pa.Table.from_pylist([dict(zip(PLACED.names, row, strict=True)) for row in rows], PLACED)
-    assert own_positions(events) == {"b": 1_000_006}
+    names = ("namesrv_id", "namesrv_addr", "event_id", "seq")
+    events = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
+    assert ask(query("across/positions"), {"events": events}).to_pylist() == [{"event_id": "b", "seq": 1_000_006}]

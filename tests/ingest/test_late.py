@@ -13,7 +13,6 @@ from jobs.conf import PipelineConf
 from jobs.errors import ClockError
 from jobs.ingest.series import Order, order_of, peek
 from namesrv_wire.errors import END_NS
-from namesrv_wire.packets.segments import read_capture
 from namesrv_wire.servers.transcript import Transcript
 from tests.ingest.given import (
     BEAT,
@@ -31,6 +30,7 @@ from tests.ingest.given import (
     write,
 )
 from tests.places import CAPTURE
+from tests.wire.counted import read_capture
 
 
 @pytest.mark.slow

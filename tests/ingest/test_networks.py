@@ -6,28 +6,22 @@ import struct
 from pathlib import Path
 
 import pytest
-from scapy.layers.inet import IP, TCP
 
 from jobs.conf import DEFAULT_CONF, load_conf
-from namesrv_wire.packets.segments import ACK, FIN, RST, SYN, Segment
+from namesrv_wire.packets.segments import Segment
 from tests.ingest.given import Content, content, read_in, stored
 from tests.pcap import pcap
-from tests.wire.forge import BROKER, MS_NS, REGISTER, SECOND_NS, Talk, request, response
+from tests.wire.forge import BROKER, MS_NS, REGISTER, SECOND_NS, Talk, ip_packet, request, response
 from tests.wire.test_sightings import INNER, OUTER, brokers, by_router, numbered
 
 pytestmark = pytest.mark.slow
-
-_FLAGS = {FIN: "F", SYN: "S", RST: "R", ACK: "A"}
 
 
 def written(path: Path, segments: list[Segment], kept: int | None = None) -> Path:
     """Write segments as `-i any` does, or, where no interface is told, as raw IP; `kept` bytes of a packet at most."""
     out = b""
     for segment in segments:
-        (src, sport), (dst, dport) = (end.rsplit(":", 1) for end in (segment.src, segment.dst))
-        flags = "".join(letter for bit, letter in _FLAGS.items() if segment.flags & bit)
-        tcp = TCP(sport=int(sport), dport=int(dport), seq=segment.seq, ack=segment.ack, flags=flags)
-        packet = bytes(IP(src=src, dst=dst) / tcp / segment.payload)
+        packet = ip_packet(segment)
         if segment.interface:
             packet = struct.pack(">HHIHBB8s", 0x0800, 0, segment.interface, 1, 0, 6, bytes(8)) + packet
         seconds, nanos = divmod(segment.time_ns, SECOND_NS)

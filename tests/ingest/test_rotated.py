@@ -14,12 +14,15 @@ from jobs.ingest.ingest import ingest
 from jobs.ingest.sources import Ingested
 from tests.examples import more
 from tests.ingest.given import content, warehouse_at
-from tests.pcap import capture
-from tests.wire.test_segments import DATA, WHOLE
+from tests.pcap import capture, records
+from tests.places import CAPTURE
 
 pytestmark = pytest.mark.slow
 
 _FILES, _NIGHTS = 24, 5
+DATA = gzip.decompress(CAPTURE.read_bytes())
+WHOLE = list(records(DATA))
+"""The packets of the bundled capture."""
 
 
 class One(NamedTuple):

@@ -17,6 +17,7 @@ from jobs.ask.engine import Answers
 from jobs.cli.mcp import Server
 from jobs.errors import TamperedError
 from jobs.store.check import check
+from jobs.store.files import sha256_in
 from jobs.store.places import table_path
 from jobs.store.published import LAST_RUN
 from jobs.store.warehouse import WRITTEN_TABLES
@@ -99,7 +100,7 @@ def test_a_name_with_another_letter_is_refused_with_its_table_and_day(
     copied: Path, late: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where nobody knows the bytes of a file, and its rows can be read: what is there less what is new is the ledger's."""
-    monkeypatch.setattr("jobs.store.files.is_intact", lambda *_: True)
+    monkeypatch.setattr("jobs.store.files.sha256_at", lambda _, __, path: sha256_in(path))
     (path,) = published_files(copied, bronze.REGISTRATIONS)
     whole, read = path.read_bytes(), pq.read_table(path, partitioning=None)
     changed = 0

@@ -8,7 +8,8 @@ from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 
-from namesrv_wire.packets.segments import Segment, read_capture
+from namesrv_wire.packets.segments import Segment
+from tests.wire.counted import read_capture
 
 
 def ether(**fields: object) -> Ether:

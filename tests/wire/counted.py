@@ -1,11 +1,13 @@
-"""Event logs as rows, and what of a recording is accounted for."""
+"""Event logs as rows, captures as segments, and what of a recording is accounted for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import chain
 from pathlib import Path
 
 from namesrv_wire.logs.event_log import read_blocks
+from namesrv_wire.packets.segments import DEFAULT_VXLAN_PORTS, CaptureStats, Segment, read_segments
 from namesrv_wire.rows import AnyRow, Counts
 
 
@@ -20,3 +22,10 @@ def read_event_log(path: Path, counts: Counts | None = None) -> Iterator[AnyRow]
         if counts is not None:
             counts.frames += block.frames
         yield from block.rows
+
+
+def read_capture(
+    path: Path, stats: CaptureStats | None = None, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS
+) -> Iterator[Segment]:
+    """Yield the segments of a capture one by one, as `read_segments` does many."""
+    return chain.from_iterable(read_segments(path, stats, vxlan_ports))

@@ -108,7 +108,7 @@ class Talk:
         self.client_seq, self.server_seq = client_seq, server_seq
         self.segments: list[Segment] = []
 
-    def _add(
+    def add(
         self,
         from_server: bool,  # noqa: FBT001
         flags: int,
@@ -116,6 +116,7 @@ class Talk:
         lost: int = 0,
         seq: int | None = None,
     ) -> Talk:
+        """Add a segment."""
         mine, other = (self.server_seq, self.client_seq) if from_server else (self.client_seq, self.server_seq)
         ends = (self.server, self.client) if from_server else (self.client, self.server)
         self.segments.append(
@@ -135,43 +136,43 @@ class Talk:
 
     def open(self) -> Talk:
         """Add SYN and SYN/ACK."""
-        return self._add(False, SYN)._add(True, SYN | ACK)
+        return self.add(False, SYN).add(True, SYN | ACK)
 
     def refused(self) -> Talk:
         """Add a SYN that is answered by RST."""
-        return self._add(False, SYN)._add(True, RST | ACK)
+        return self.add(False, SYN).add(True, RST | ACK)
 
     def ask(self, payload: bytes, lost: int = 0) -> Talk:
         """Add bytes from the client."""
-        return self._add(False, ACK, payload, lost)
+        return self.add(False, ACK, payload, lost)
 
     def answer(self, payload: bytes, lost: int = 0) -> Talk:
         """Add bytes from the name server."""
-        return self._add(True, ACK, payload, lost)
+        return self.add(True, ACK, payload, lost)
 
     def client_fin(self) -> Talk:
         """Add the client's FIN."""
-        return self._add(False, FIN | ACK)
+        return self.add(False, FIN | ACK)
 
     def server_fin(self) -> Talk:
         """Add the name server's FIN."""
-        return self._add(True, FIN | ACK)
+        return self.add(True, FIN | ACK)
 
     def client_ack(self) -> Talk:
         """Add a packet of the client's that says nothing but what it has got."""
-        return self._add(False, ACK)
+        return self.add(False, ACK)
 
     def client_rst(self) -> Talk:
         """Add the client's RST."""
-        return self._add(False, RST)
+        return self.add(False, RST)
 
     def server_rst(self) -> Talk:
         """Add the name server's RST."""
-        return self._add(True, RST | ACK)
+        return self.add(True, RST | ACK)
 
     def raw(self, from_server: bool, seq: int, payload: bytes, flags: int = ACK) -> Talk:  # noqa: FBT001
         """Add a segment with a sequence number of its own that moves nothing."""
-        return self._add(from_server, flags, payload, seq=seq)
+        return self.add(from_server, flags, payload, seq=seq)
 
     def wait(self, duration_ns: int) -> Talk:
         """Let time pass."""
@@ -187,6 +188,16 @@ def merged(*talks: Talk) -> list[Segment]:
     """Return the segments of several connections in order of time, numbered anew."""
     segments = sorted((segment for talk in talks for segment in talk.segments), key=lambda segment: segment.time_ns)
     return [segment._replace(packet_no=number) for number, segment in enumerate(segments, 1)]
+
+
+def ip_packet(segment: Segment) -> bytes:
+    """Return a segment as an IPv4 packet."""
+    ends = [end.partition(":") for end in (segment.src, segment.dst)]
+    ports = [int(port) for _, _, port in ends]
+    tcp = struct.pack(">HHIIBBHHH", *ports, segment.seq, segment.ack, 0x50, segment.flags, 8_192, 0, 0)
+    addresses = b"".join(bytes(map(int, address.split("."))) for address, _, _ in ends)
+    size = 40 + len(segment.payload)
+    return struct.pack(">BBHHHBBH", 0x45, 0, size, 0, 0, 64, 6, 0) + addresses + tcp + segment.payload
 
 
 def rows_of(

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from namesrv_wire.packets.segments import Segment, read_capture
+from namesrv_wire.packets.segments import Segment
 from namesrv_wire.protocol.frames import decode_frame
 from tests.pcap import Record, capture, enhanced, interface, pcap, section
 from tests.places import CAPTURE
-from tests.wire.forge import binary_header, compressed_body, frame, long_string, register_json, request
+from tests.wire.counted import read_capture
+from tests.wire.forge import binary_header, compressed_body, frame, ip_packet, long_string, register_json, request
 
 FRAMES_5 = Path(__file__).parent / "frames-5.4.0.txt.gz"
 MAPPING = (
@@ -87,15 +88,6 @@ def register_bodies() -> tuple[tuple[int, bool, bytes], ...]:
 
 def pcap_of(segments: Iterable[Segment]) -> Iterator[bytes]:
     """Yield a conversation as a pcap and as a pcapng file, both with raw IPv4 packets."""
-    packets = [(segment.time_ns // 1_000, _ip_packet(segment)) for segment in segments]
+    packets = [(segment.time_ns // 1_000, ip_packet(segment)) for segment in segments]
     yield capture(pcap([], link_type=101), [Record(us, data, len(data)) for us, data in packets])
     yield b"".join([section(), interface(snap=65_535), *(enhanced(data, ticks=us) for us, data in packets)])
-
-
-def _ip_packet(segment: Segment) -> bytes:
-    ends = [end.partition(":") for end in (segment.src, segment.dst)]
-    ports = [int(port) for _, _, port in ends]
-    tcp = struct.pack(">HHIIBBHHH", *ports, segment.seq, segment.ack, 0x50, segment.flags, 8_192, 0, 0)
-    addresses = b"".join(bytes(map(int, address.split("."))) for address, _, _ in ends)
-    size = 40 + len(segment.payload)
-    return struct.pack(">BBHHHBBH", 0x45, 0, size, 0, 0, 64, 6, 0) + addresses + tcp + segment.payload

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import socket
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +11,7 @@ from typing import NamedTuple
 from namesrv_wire.packets.segments import ACK, FIN, RST, SYN
 from tests import pcap
 from tests.pcap import Record
-from tests.wire.forge import register_json, request, response
+from tests.wire.forge import Talk, ip_packet, register_json, request, response
 from tests.wire.openings import V1
 
 _MS = 1_000
@@ -156,17 +155,8 @@ def _headers(packets: Sequence[Record], size: int, server: str) -> tuple[list[by
 
 def _connection(steps: Sequence[Step], server: str, port: int, begin_us: int) -> Iterator[tuple[int, bool, bytes]]:
     """Yield when a packet of the connection is sent, whether the server sends it, and the packet."""
-    host, server_port = server.rsplit(":", 1)
-    ends = (socket.inet_aton(ADDRESS), port), (socket.inet_aton(host), int(server_port))
-    next_seq, at_us = [1_000_000 + port, 7_000_000 + port], begin_us
+    talk = Talk(begin_us * 1_000, f"{ADDRESS}:{port}", server, 1_000_000 + port, 7_000_000 + port, gap_ns=0)
     for after_us, from_server, flags, payload in steps:
-        at_us += after_us
-        mine, other = (1, 0) if from_server else (0, 1)
-        tcp = struct.pack(
-            ">HHIIBBHHH", ends[mine][1], ends[other][1], next_seq[mine], next_seq[other] if flags & ACK else 0,
-            5 << 4, flags | (8 if payload else 0), 64_000, 0, 0,
-        )  # fmt: skip
-        size = 40 + len(payload)
-        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, size, 0, 0x4000, 64, 6, 0, ends[mine][0], ends[other][0])
-        next_seq[mine] += len(payload) + bool(flags & (SYN | FIN))
-        yield at_us, from_server, ip + tcp + payload
+        talk.wait(after_us * 1_000).add(from_server, flags, payload)
+    for segment in talk.segments:
+        yield segment.time_ns // 1_000, segment.src == server, ip_packet(segment)

@@ -12,9 +12,10 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment
 from scapy.layers.l2 import CookedLinux, CookedLinuxV2
 from scapy.utils import PcapNgWriter
 
-from namesrv_wire.packets.segments import INCOMING, CaptureStats, Segment, described, read_capture
+from namesrv_wire.packets.segments import INCOMING, CaptureStats, Segment, described
 from tests.pcap import block, enhanced, interface, option, pcap, section
 from tests.wire.capture_files import RAW, V4, ether, read
+from tests.wire.counted import read_capture
 
 
 def test_cooked_links_say_where_a_packet_was_seen(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from namesrv_wire.errors import CaptureError
-from namesrv_wire.packets.segments import CaptureStats, read_capture
+from namesrv_wire.packets.segments import CaptureStats
 from tests.examples import examples
 from tests.pcap import block, enhanced, interface, option, pcap, section
 from tests.wire.capture_files import RAW, V4, ether, read
+from tests.wire.counted import read_capture
 
 
 @pytest.mark.parametrize(

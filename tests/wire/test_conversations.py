@@ -98,9 +98,9 @@ class Line(Talk):
             last = self.segments[-1]
             self.segments[-1] = last._replace(payload=last.payload[:120], lost=len(last.payload) - 120)
         elif word in ("syn", "syn-ack", "ack"):
-            self._add(word != "syn", {"syn": SYN, "syn-ack": SYN | ACK, "ack": ACK}[word])
+            self.add(word != "syn", {"syn": SYN, "syn-ack": SYN | ACK, "ack": ACK}[word])
         elif word.startswith("kernel-rst"):  # no acknowledgement, and the number that was asked for
-            self._add(True, RST, seq=self.server_seq + word.endswith("-off"))
+            self.add(True, RST, seq=self.server_seq + word.endswith("-off"))
         elif word == "server-fin-before":  # it acknowledges no more than the packet before
             before = next(segment.ack for segment in reversed(self.segments) if segment.src == self.server)
             self.server_fin()

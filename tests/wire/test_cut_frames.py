@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_wire.packets.segments import CaptureStats, Segment, read_capture
+from namesrv_wire.packets.segments import CaptureStats, Segment
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
 from tests.places import recorded
-from tests.wire.counted import accounted
+from tests.wire.counted import accounted, read_capture
 from tests.wire.forge import (
     BROKER,
     EPOCH_NS,

@@ -7,11 +7,12 @@ import zlib
 import pytest
 
 from namesrv_wire.logs.event_log import rows_of_line
-from namesrv_wire.packets.segments import CaptureStats, read_capture
+from namesrv_wire.packets.segments import CaptureStats
 from namesrv_wire.protocol.frames import decode_frame
 from namesrv_wire.protocol.requests import refused_as, request_columns
 from namesrv_wire.servers.transcript import Transcript
 from tests.places import CASES
+from tests.wire.counted import read_capture
 from tests.wire.forge import compressed_body, of_table, request
 
 BROKER = {"clusterName": "C", "brokerAddr": "a:1", "brokerName": "b", "brokerId": "0", "compressed": "true"}

@@ -183,7 +183,7 @@ def test_a_step_back_is_noted_as_a_fact(tmp_path: Path, back_us: int, noted: int
     lateness = Lateness({}, LIMIT_DAYS)
     rows, _ = judged([[line_at(START_MS + 60_000), line_at(START_MS + 60_000 - back_us // 1_000)]], tmp_path, lateness)
     assert [row.table for row in rows] == ["heartbeats", "heartbeats"]
-    facts = lateness.steps_back()
+    facts = lateness.steps_back
     assert len(facts) == noted
     for fact in facts:
         assert (fact.table, fact.values["kind"], fact.values["source_offset"]) == (
@@ -202,6 +202,6 @@ def test_steps_back_are_noted_up_to_a_limit(tmp_path: Path) -> None:
     lateness = Lateness({}, LIMIT_DAYS)
     back = [line_at(START_MS + DAY_MS - number * 6_000) for number in range(MAX_NOTED + 5)]
     judged([back], tmp_path, lateness)
-    assert len(lateness.steps_back()) == MAX_NOTED
+    assert len(lateness.steps_back) == MAX_NOTED
     judged([[line_at(START_MS)]], tmp_path, lateness)
-    assert lateness.steps_back() == []
+    assert lateness.steps_back == []

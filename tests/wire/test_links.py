@@ -17,10 +17,11 @@ from scapy.layers.inet import IP, TCP
 
 from namesrv_wire.errors import MAX_FRAGMENTED, MAX_LEFT_OUT, MAX_NESTED, CaptureError
 from namesrv_wire.packets.container import read_records
-from namesrv_wire.packets.segments import CaptureStats, LeftOut, Peeled, Segment, described, read_capture, read_segments
+from namesrv_wire.packets.segments import CaptureStats, LeftOut, Peeled, Segment, described, read_segments
 from tests.pcap import block, enhanced, interface, pcap, section
 from tests.places import CAPTURE
 from tests.wire.capture_files import PAYLOADS, V4
+from tests.wire.counted import read_capture
 from tests.wire.wrapped import COMPRESSIONS, COOKED, MACS, WRAPPINGS, ethernet, ipv4, ipv6, pktap, udp, vxlan
 
 ALL = {**WRAPPINGS, **COOKED}

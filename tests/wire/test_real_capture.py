@@ -8,12 +8,12 @@ from itertools import pairwise
 
 import pytest
 
-from namesrv_wire.packets.segments import CaptureStats, Segment, read_capture
+from namesrv_wire.packets.segments import CaptureStats, Segment
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
 from tests.examples import more
 from tests.places import CAPTURE
-from tests.wire.counted import accounted
+from tests.wire.counted import accounted, read_capture
 from tests.wire.forge import final, of_table
 
 NAMESRV = "127.0.0.1:9876"

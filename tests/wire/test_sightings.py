@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from namesrv_wire.packets.segments import INCOMING, OUTGOING, Segment, read_capture
+from namesrv_wire.packets.segments import INCOMING, OUTGOING, Segment
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
 from tests.places import recorded
+from tests.wire.counted import read_capture
 from tests.wire.forge import (
     EPOCH_NS,
     MS_NS,

@@ -95,7 +95,7 @@ def test_a_reset_at_the_next_byte_is_one(flags: int) -> None:
     stream.push(1_100, bytes(10), 0, 0)
     assert stream.takes(1_110, 0, None, rst=True)
     talk = Talk().open().exchange(322, BROKER, b'{"counter":1,"timestamp":1}')
-    kinds = [values["kind"] for table, values in said(talk._add(False, flags).segments) if table == "channel_events"]
+    kinds = [values["kind"] for table, values in said(talk.add(False, flags).segments) if table == "channel_events"]
     assert kinds == ["exception", "close"]
 
 
@@ -182,7 +182,7 @@ def test_a_connection_of_which_the_capture_lost_the_syn_takes_the_place_of_one_t
     """From its third packet on, or if that is lost too, from the first that the one before would not take; also over files."""
     first = Talk().open().exchange(322, BROKER, b'{"counter":1,"timestamp":1}').wait(1_000_000_000)
     again = Talk(start_ns=first.at_ns, client_seq=0x50000000, server_seq=0x60000000).open()
-    again._add(False, ACK).exchange(105, {"topic": "T"}, opaque=7).client_rst()
+    again.add(False, ACK).exchange(105, {"topic": "T"}, opaque=7).client_rst()
     kept = again.segments[1:] if has_third else [again.segments[1], *again.segments[3:]]
     captured = with_strange(first.segments, *kept)
     told = said(captured)

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from namesrv_wire.errors import DecodeError, WireError
 from namesrv_wire.logs.event_log import line_of
-from namesrv_wire.packets.segments import OUTGOING, Segment, read_capture, read_segments
+from namesrv_wire.packets.segments import OUTGOING, Segment, read_segments
 from namesrv_wire.protocol.bodies import decode_data_version, decode_queue_datas, decode_register_body
 from namesrv_wire.protocol.frames import Frame, decode_frame
 from namesrv_wire.protocol.requests import KnownFrames
 from namesrv_wire.secrets import blot
 from namesrv_wire.servers.transcript import Transcript
 from namesrv_wire.streams.cutting import FrameCutter
-from tests.wire.counted import accounted, read_event_log
+from tests.wire.counted import accounted, read_capture, read_event_log
 from tests.wire.forge import NAMESRV, Talk, rows_of
 from tests.wire.openings import OPENINGS
 from tests.wire.seeds import forged_frames, pcap_of, real_frames, register_bodies
