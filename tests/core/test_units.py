@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from namesrv_core import V4_9_7, V5_4_0, Answer, Question, Registry
 from namesrv_core.inference.decisions import Node, Unit, concerned_by, nodes_of
@@ -60,7 +61,9 @@ def both(registry: Registry) -> list[Unit]:
 
 
 def test_units_are_what_shares_no_name_address_or_connection() -> None:
-    """A topic of both belongs to neither alone; a static topic's brokers, and two over one connection, are one."""
+    """A topic of both belongs to neither alone, one of another later on to both; a static topic's brokers are one, as are two
+    over one connection.
+    """
     one, other = both(registry_of(*BOTH))
     assert set(one.nodes) == {("name", "broker-a"), ("addr", A), ("channel", "c1")}
     assert [set(one.topics), set(one.own_topics), set(other.own_topics)] == [{"T", "S"}, {"T"}, {"TBW102"}]
@@ -70,7 +73,7 @@ def test_units_are_what_shares_no_name_address_or_connection() -> None:
     shared = [BOTH[0], registration(2, "b", "c1", addr=B, name="broker-b")]
     assert unit_around(Registry(V4_9_7), {("channel", "c1")}, shared).addrs == {A, B}
     later = registration(2, "b", "c2", addr=B, name="broker-b", topic="T")
-    assert unit_around(registry_of(BOTH[0]), {("name", "broker-a")}, [later]).own_topics == {"S"}
+    assert unit_around(registry_of(BOTH[0]), {("name", "broker-a")}, [later]).own_topics == {"S": inf, "T": later.seq}
 
 
 def test_events_without_a_connection_have_none_in_common() -> None:
