@@ -466,7 +466,7 @@ class Unit:
             return whole
         if code == RequestCode.GET_BROKER_MEMBER_GROUP:
             return whole if question.subject in self.names else None
-        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC and (question.subject not in self.topics or question.scope):
+        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC and question.subject not in self.topics:
             return None
         shown = shown_by(question, answered)
         if shown is None or isinstance(shown, ShownTopics):
