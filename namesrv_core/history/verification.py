@@ -88,7 +88,7 @@ class AnswerVerdicts(NamedTuple):
         return self.verdicts[max(first for first in self.verdicts if first <= number)]
 
 
-PartOf = Callable[[Question | Event, Answer], object | None]
+PartOf = Callable[[Observed, Answer], object | None]
 """Returns the part of an answer that is compared, if not all of it is."""
 
 
@@ -233,8 +233,7 @@ class _States:
         expected = answer_of(registry, observed.question, self._namesrv.at(observed.seq))
         if self._part_of is None:
             return compared(observed, expected)
-        question, answered = observed.question, observed.answered
-        is_same = self._part_of(question, answered) == self._part_of(question, expected)
+        is_same = self._part_of(observed, observed.answered) == self._part_of(observed, expected)
         return Verdict(observed, is_same, False, False, False, expected)
 
 

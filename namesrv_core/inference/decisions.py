@@ -34,7 +34,7 @@ from namesrv_core.machine.events import (
 )
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.schedule import TICK_LATE_NS
-from namesrv_core.machine.tables import KvValue, LiveKey
+from namesrv_core.machine.tables import KvValue, LiveKey, TopicTable
 from namesrv_core.replay.loop import TimedEvent, replay
 
 MOST_ORDERS = 20
@@ -171,9 +171,14 @@ class _Fork:
         span = self.start, self._bound
         self.events = named.of({*self.unit.nodes, None}, span)
         # Typed: requests to wipe and to add write permission compare as equal, since they have equal fields.
-        self.part_of = lru_cache(None, typed=True)(self.unit.part_of)
+        self._part_of = lru_cache(None, typed=True)(self.unit.part_of)
         asked_about = {*self.unit.nodes, None, *(("topic", topic) for topic in self.unit.topics)}
         self.observed = asked.of(asked_about, span)
+
+    def part_of(self, observed: Observed, answered: Answer) -> object | None:
+        """Return the part of an answer about this unit alone; of a list, the topics that no other one has registered by then."""
+        part, since = self._part_of(observed.question, answered), self.unit.own_topics
+        return {t for t in part.topics if observed.seq < since[t]} if isinstance(part, ShownTopics) else part
 
     def decide(self) -> tuple[Sequence[Move], list[Decided]]:
         """Return the order taken, as moves, and the decisions; among equally good ones the nearest to the default."""
@@ -267,7 +272,7 @@ class _Course:
         timeline, starts = replayed(fork.day, self._registry, between(self._events, *span), span)
         self._timeline += timeline
         self._starts += starts
-        asked = [one for one in between(fork.observed, *span) if fork.part_of(one.question, one.answered) is not None]
+        asked = [one for one in between(fork.observed, *span) if fork.part_of(one, one.answered) is not None]
         # From the start on: a question may have been asked before this span.
         before, part_of = self._start.copy(), fork.part_of
         verdicts = all_verdicts(before, self._timeline, asked, fork.day.namesrv, starts=self._starts, part_of=part_of)
@@ -402,15 +407,15 @@ _SEEN = (events.AnswerObserved, events.ResponseObserved)
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """Brokers that belong together. `topics`: all that they register; `own_topics`: those that no other unit registers."""
+    """Brokers that belong together. `topics`: all that they register; `own_topics`: those that no other unit has at first."""
 
     nodes: frozenset[Node]
     topics: frozenset[str | None]
-    find_own_topics: Callable[[], frozenset[str | None]]
+    find_own_topics: Callable[[], Mapping[str | None, float]]
 
     @cached_property
-    def own_topics(self) -> frozenset[str | None]:
-        """Return the topics that no other unit registers, which only lists of topics ask about."""
+    def own_topics(self) -> Mapping[str | None, float]:
+        """Return own topics with the position at which another unit registers them, which only lists of topics ask about."""
         return self.find_own_topics()
 
     @cached_property
@@ -461,11 +466,11 @@ class Unit:
             return whole
         if code == RequestCode.GET_BROKER_MEMBER_GROUP:
             return whole if question.subject in self.names else None
-        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC and (question.subject not in self.topics or question.scope):
+        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC and question.subject not in self.topics:
             return None
         shown = shown_by(question, answered)
         if shown is None or isinstance(shown, ShownTopics):
-            return None if shown is None else self.own_topics & shown.topics
+            return shown and ShownTopics(shown.topics & self.own_topics.keys())
         own = shown_of(shown, self.names)
         return own._replace(order_topic_conf=None) if isinstance(own, ShownRoute) else own
 
@@ -491,23 +496,26 @@ def unit_around(registry: Registry, met: Iterable[Node], named: Named[TimedEvent
     names = frozenset(value for kind, value in nodes if kind == "name")
     topics = {topic for name in names for topic in registry.topic_queue_table.topics_of_name(name)}
     # Read each table of topics once: most registrations share theirs.
-    tables = {
-        id(of): of for one in _registered(named.of(nodes, span)) if one.broker_name in names and (of := one.topics)
-    }
+    tables = {id(of): of for _, name, of in _registered(named.of(nodes, span)) if name in names}
     topics.update(topic for table in tables.values() for topic in table.names)
 
-    def own_topics() -> frozenset[str | None]:
-        near = _registered(between(named.items, *span))
-        of_others = {id(of): of for one in near if one.broker_name not in names and (of := one.topics)}
-        others = {topic for table in of_others.values() for topic in table.names}
+    def own_topics() -> Mapping[str | None, float]:
+        near = [*_registered(between(named.items, *span))][::-1]
+        first = {id(of): (seq, of) for seq, name, of in near if name not in names}
+        since = dict[str | None, float]()
+        for seq, table in sorted(first.values(), key=itemgetter(0), reverse=True):
+            since.update(dict.fromkeys(table.names, seq))
         held = registry.topic_queue_table
-        return frozenset(t for t in topics if t not in others and names.issuperset(held.names_of_topic(t)))
+        return {t: since.get(t, inf) for t in topics if names.issuperset(held.names_of_topic(t))}
 
     return Unit(frozenset(nodes), frozenset(topics), own_topics)
 
 
-def _registered(timed_events: Iterable[TimedEvent]) -> Iterator[events.RegisterBroker]:
-    return (timed.event for timed in timed_events if isinstance(timed.event, events.RegisterBroker))
+def _registered(timed_events: Iterable[TimedEvent]) -> Iterator[tuple[int, str | None, TopicTable]]:
+    """Yield the position, the broker name and the topics of each registration that has any."""
+    for seq, event in ((timed.seq, timed.event) for timed in timed_events):
+        if isinstance(event, events.RegisterBroker) and event.topics:
+            yield seq, event.broker_name, event.topics
 
 
 def concerned_by(event: events.Event) -> Iterable[Node | None]:
