@@ -61,8 +61,9 @@ def both(registry: Registry) -> list[Unit]:
 
 
 def test_units_are_what_shares_no_name_address_or_connection() -> None:
-    """A topic of both belongs to neither alone, one of another later on to both; a static topic's brokers are one, as are two
-    over one connection.
+    """A topic of both belongs to neither alone, one of another later on to both.
+
+    The brokers of a static topic are one, as are two over one connection.
     """
     one, other = both(registry_of(*BOTH))
     assert set(one.nodes) == {("name", "broker-a"), ("addr", A), ("channel", "c1")}
