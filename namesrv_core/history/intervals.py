@@ -297,25 +297,26 @@ def timeline_of(intervals: Iterable[Interval], from_seq: int, arrivals: dict[int
     Intervals that opened before `from_seq` are the state at the beginning (`restored`) and make no change. `arrivals`:
     by position, when the event of that position had arrived, if that was earlier than its effect.
     """
-    edges: list[tuple[Position, bool, str, Key, object | None]] = []
+    edges: list[tuple[Position, bool, str, Key, object | None, bool]] = []
     groups: dict[object, dict[object, Member]] = {}
     for interval in intervals:
         if interval.opened_at.seq >= from_seq:
-            edges.append((interval.opened_at, True, interval.table, interval.key, interval.value))
+            stays = interval.entered_at.seq < interval.opened_at.seq
+            edges.append((interval.opened_at, True, interval.table, interval.key, interval.value, stays))
         elif interval.table == "broker_addr" and isinstance(interval.value, Member):
             groups.setdefault(interval.key[0], {})[interval.key[1]] = interval.value
         if interval.closed_at is not None and interval.closed_at.seq >= from_seq:
-            edges.append((interval.closed_at, False, interval.table, interval.key, None))
+            edges.append((interval.closed_at, False, interval.table, interval.key, None, False))
     edges.sort(key=lambda edge: edge[:2])
     timeline = []
     for seq, of_seq in groupby(edges, key=lambda edge: edge[0].seq):
         own = list(of_seq)
-        # A row that is closed and opened at the same position was replaced and keeps its place.
-        replaced = {(at, table, key) for at, opens, table, key, _ in own if opens}
+        # What was replaced, maybe more than once, was in its map throughout, and keeps its place.
+        replaced = {(table, key) for _, _, table, key, _, stays in own if stays}
         changes: list[Change] = []
         touched: dict[object, None] = {}
-        for at, opens, table, key, value in own:
-            if not opens and (at, table, key) in replaced:
+        for _, opens, table, key, value, _ in own:
+            if not opens and (table, key) in replaced:
                 continue
             if table == "broker_addr":
                 members = groups.setdefault(key[0], {})

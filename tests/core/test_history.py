@@ -210,3 +210,17 @@ def test_timeline_begins_with_the_event_at_the_start() -> None:
     timeline = timeline_of([*closed, *histories.open_intervals()], 3, {})
     assert [(change.seq, change.arrival_seq) for change in timeline] == [(3, 3)]
     assert timeline[0].changes == (put(None), put(NEW, ("U", "broker-a")))
+
+
+def test_a_member_that_one_event_replaces_twice_keeps_its_place() -> None:
+    """Its group changes first, its address then; a member that leaves and comes back is the last one."""
+    two = ((0, "a:1"), (1, "a:2"))
+    for first, then in (
+        (group(*two, acting=True), ((0, "a:3"), (1, "a:2"))),
+        (group((1, "a:2")), ((1, "a:2"), (0, "a:3"))),
+    ):
+        histories = Histories()
+        record(histories, 1, group(*two))
+        closed = record(histories, 2, first, group(*then, acting=True))
+        timeline = timeline_of([*closed, *histories.open_intervals()], 2, {})
+        assert [change.changes for change in timeline] == [(group(*then, acting=True),)]
