@@ -36,6 +36,7 @@ class _Spark4(Spark):
             **SparkParser.FUNCTIONS,
             "GET": lambda args: exp.Bracket(this=args[0], expressions=[args[1]]),
             "MAP_CONTAINS_KEY": lambda args: exp.ArrayContains(this=exp.MapKeys(this=args[0]), expression=args[1]),
+            "FORMAT_STRING": lambda args: _call("printf", *args),
             "RAISE_ERROR": lambda args: _call("error", *args),
             **dict.fromkeys(
                 ("TIMESTAMPDIFF", "DATEDIFF", "DATE_DIFF"),

@@ -147,7 +147,7 @@ def read_log(path: Path, conf: LogConf) -> Iterator[Block]:
     block = Block(number)
     for line in lines_of(path):
         if line is not None:
-            content = line.content.removesuffix(b"\r").removeprefix(BOM_UTF8)
+            content = line.content.removesuffix(b"\r").removeprefix(BOM_UTF8).lstrip(b"\0")  # of a host that crashed
             reader.read(number, content, is_cut=line.is_cut, is_long=line.beyond > 0)
             number += 1
         if line is None or number - block.first >= _BLOCK_LINES:
@@ -309,7 +309,7 @@ class _Log:
             self._expired[address] = None
         elif kind.operation == UNREGISTERED and parts["addr5"]:
             return UNREGISTERED_5X if self._expired.pop(address, True) else LEASE_ENDED
-        is_scan = thread.startswith("NSSc") and kind.operation not in (UNREGISTERED, "kv_config_told")
+        is_scan = "NSSc" in thread and kind.operation not in (UNREGISTERED, "kv_config_told")
         return LEASE_ENDED if is_scan else kind.operation
 
     def _end_call(self, thread: str) -> None:

@@ -66,6 +66,7 @@ def test_what_was_translated_is_kept_until_a_source_changes(tmp_path: Path) -> N
             "SELECT datediff(SECOND, TIMESTAMP'2026-01-01 00:00:00.9', TIMESTAMP'2026-01-01 00:00:02')",
             (1,),
         ),
+        ("SELECT format_string('%.1f', 4.5D)", ("4.5",)),
         ("SELECT hour(to_utc_timestamp(TIMESTAMP'2026-01-01 02:00:00', 'Asia/Shanghai'))", (18,)),
         (
             "SELECT date_format(TIMESTAMP'2026-01-01 02:03:04.567', \"yyyy-MM-dd'T'HH:mm:ss.SSS'Z'\")",

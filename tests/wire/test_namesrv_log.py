@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -218,10 +219,12 @@ def test_copies_say_the_same(tmp_path: Path) -> None:
 WIPE = "2026-10-25 {} INFO x - wipe write perm of broker[b], client: 10.0.0.9:4000, 1\n"
 
 
-def test_a_byte_order_mark_and_line_ends_of_windows_say_nothing(tmp_path: Path) -> None:
-    """In front of the first line too: with it went the start of the name server."""
+def test_what_stands_around_a_line_says_nothing(tmp_path: Path) -> None:
+    """A byte order mark, line ends of Windows, zeros of a host that crashed; threads in brackets, and loggers, as many write them."""
     told = read(tmp_path, FOURS)
     assert read(tmp_path, "\ufeff" + FOURS.replace("\n", "\r\n")) == told
+    assert read(tmp_path, FOURS.replace("\n2", "\n\0\0\0002")) == told
+    assert read(tmp_path, re.sub(r"(?m)^(\S+ \S+ \w+) (\S+) - ", r"\1 [\2] RocketmqNamesrv - ", FOURS)) == told
 
 
 def test_the_hour_that_comes_twice(tmp_path: Path) -> None:
