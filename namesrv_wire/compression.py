@@ -27,33 +27,9 @@ _SKIPPABLE: Final = range(0x184D2A50, 0x184D2A60)
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
-class _Gzip:
-    """A member of a gzip file, as other libraries have it."""
-
-    def __init__(self) -> None:
-        self._inflate, self._left = zlib.decompressobj(31), b""
-
-    @property
-    def eof(self) -> bool:
-        return self._inflate.eof
-
-    @property
-    def needs_input(self) -> bool:
-        return not (self._left or self._inflate.eof)
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inflate.unused_data
-
-    def decompress(self, data: bytes, max_length: int, /) -> bytes:
-        found = self._inflate.decompress(self._left + data, max_length)
-        self._left = self._inflate.unconsumed_tail
-        return found
-
-
 _OPTIONS: Final = {int(zstd.DecompressionParameter.window_log_max): MAX_WINDOW_BYTES.bit_length() - 1}
 _KINDS: Final[dict[bytes, Callable[[], Any]]] = {
-    b"\x1f\x8b": _Gzip,
+    b"\x1f\x8b": lambda: zlib.decompressobj(31),
     _ZSTD: lambda: zstd.ZstdDecompressor(options=_OPTIONS),
     b"\xfd7zXZ\x00": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_WINDOW_BYTES),
     b"BZh": bz2.BZ2Decompressor,
@@ -110,14 +86,14 @@ class _Unpacked(RawIOBase):
         while True:
             if self._now is None and not self._begins():
                 return b""
-            if not self._packed and self._now.needs_input:
+            if not self._packed and getattr(self._now, "needs_input", True):
                 self._packed = self._file.read(_READ)
                 if not self._packed and (rest := self._now.decompress(b"", size)):
                     return bytes(rest)
                 if not self._packed:
                     raise EOFError("it ends before its end-of-stream marker")
-            packed, self._packed = self._packed, b""
-            found: bytes = self._now.decompress(packed, size)
+            found: bytes = self._now.decompress(self._packed, size)
+            self._packed = getattr(self._now, "unconsumed_tail", b"")  # zlib gives back what others keep
             if self._now.eof:
                 self._packed, self._now = bytes(self._now.unused_data or b""), None
             if found:

@@ -61,12 +61,20 @@ def _queues(topic: str, text: str, *, is_new: bool) -> Rows:
     return [LoggedRow("topic_queue", topic, one[1], QueueData(*map(int, one.groups()[1:])), is_new) for one in found]
 
 
+def _new_queues(found: Match[str]) -> Rows:
+    return _queues(found["topic"], found["queues"], is_new=True)
+
+
 def _gone(topic: str, text: str) -> Rows:
     return [row._replace(value=None) for row in _queues(topic, text, is_new=True)] if text != "null" else []
 
 
 def _group_gone(found: Match[str]) -> Rows:
     return [LoggedRow("broker_addr", found["name"], None), LoggedRow("topic_queue", ANY, found["name"])]
+
+
+def _cluster_gone(found: Match[str]) -> Rows:
+    return [LoggedRow("cluster_addr", found["of"], ANY)]
 
 
 def _live(found: Match[str], value: BrokerLiveInfo | None = None) -> Rows:
@@ -103,18 +111,8 @@ KINDS: Final = (
         _master,
         begins=True,
     ),
-    _kind(
-        _REGISTER,
-        "new topic registered, ",
-        rf"(?P<topic>.*) (?P<queues>{_QD})",
-        lambda m: _queues(m["topic"], m["queues"], is_new=True),
-    ),
-    _kind(
-        _REGISTER,
-        "topic changed, ",
-        rf"(?P<topic>.*) OLD: {_QD} NEW: (?P<queues>{_QD})",
-        lambda m: _queues(m["topic"], m["queues"], is_new=True),
-    ),
+    _kind(_REGISTER, "new topic registered, ", rf"(?P<topic>.*) (?P<queues>{_QD})", _new_queues),
+    _kind(_REGISTER, "topic changed, ", rf"(?P<topic>.*) OLD: {_QD} NEW: (?P<queues>{_QD})", _new_queues),
     _kind(
         _REGISTER,
         "new broker registered, ",
@@ -122,11 +120,7 @@ KINDS: Final = (
         lambda m: _live(m, BrokerLiveInfo(None, None, UNRECORDED, None if m["ha"] == "null" else m["ha"])),
     ),
     _kind(
-        UNREGISTERED,
-        "unregisterBroker, remove from brokerLiveTable ",
-        rf"(?:OK|Failed), {_BROKER}",
-        _live,
-        begins=True,
+        UNREGISTERED, "unregisterBroker, remove from brokerLiveTable ", rf"(?:OK|Failed), {_BROKER}", _live, begins=True
     ),
     _kind(
         ANY_CALL,
@@ -141,12 +135,7 @@ KINDS: Final = (
         r"(?P<done>OK|Failed), (?P<name>.*)",
         lambda m: [LoggedRow("cluster_addr", ANY, m["name"])] if m["done"] == "OK" else [],
     ),
-    _kind(
-        ANY_CALL,
-        "unregisterBroker, remove cluster from clusterAddrTable ",
-        r"(?P<of>.*)",
-        lambda m: [LoggedRow("cluster_addr", m["of"], ANY)],
-    ),
+    _kind(ANY_CALL, "unregisterBroker, remove cluster from clusterAddrTable ", r"(?P<of>.*)", _cluster_gone),
     _kind(
         ANY_CALL,
         "removeTopicByBrokerName, remove one broker's topic ",
@@ -185,7 +174,7 @@ KINDS: Final = (
         CHANNEL_LOST,
         "remove the clusterName[",
         rf"(?P<of>.*)\] from clusterAddrTable{_OF_CHANNEL} and no broker in this cluster",
-        lambda m: [LoggedRow("cluster_addr", m["of"], ANY)],
+        _cluster_gone,
     ),
     _kind(
         CHANNEL_LOST,
@@ -209,7 +198,7 @@ KINDS: Final = (
         "register_topic",
         "Register topic route:",
         rf"(?=.*\]\Z)(?P<topic>.{{0,{MAX_NAME_CHARS}}}), \[(?P<queues>QueueData .*)\]",
-        lambda m: _queues(m["topic"], m["queues"], is_new=True),
+        _new_queues,
         begins=True,
     ),
     _kind(

@@ -32,7 +32,7 @@ from namesrv_wire.logs.log_lines import (
     require_bounded,
     rows_of,
 )
-from namesrv_wire.rows import AnyRow, Row, digest_id, quarantine_row
+from namesrv_wire.rows import AnyRow, digest_id, quarantine_row
 
 LINE: Final = re.compile(
     rb"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))? +(?:TRACE|DEBUG|INFO|WARN|ERROR) +(\S.*?) - (.*)",
@@ -214,7 +214,8 @@ class _Log:
         self._end_held()
         for thread in [*self._calls]:
             self._end_call(thread)
-        self._rows += [row for found in self._found for row in self._rows_of(*found, block.first)]
+        for at, value in self._found:
+            self._make_rows(at, value, block.first)
         positions = Positions()
         self._rows.sort(key=lambda row: row[0])
         self._ignored[OTHER_LINES] += sum(at < block.first and not is_fact(row) for at, row in self._rows)
@@ -230,11 +231,11 @@ class _Log:
             self._held = None
             self._read_message(number, found, bytes(text))
 
-    def _rows_of(self, at: int, value: dict[str, Any], first: int) -> list[tuple[int, AnyRow]]:
+    def _make_rows(self, at: int, value: dict[str, Any], first: int) -> None:
         try:
-            return [(at, row) for row in rows_of_object({**value}, self._file, max(at, first - 1))]
+            self._rows += [(at, row) for row in rows_of_object({**value}, self._file, max(at, first - 1))]
         except DecodeError as error:
-            return [(at, self._refusal(at, json.dumps(value).encode(), error))]
+            self._refuse(at, json.dumps(value).encode(), error)
 
     # -- times -----------------------------------------------------------------------------------------------------------
 
@@ -427,11 +428,8 @@ class _Log:
             self._ignored[OTHER_LINES] += 1
 
     def _refuse(self, number: int, text: bytes, error: DecodeError) -> None:
-        self._rows.append((number, self._refusal(number, text, error)))
-
-    def _refusal(self, number: int, text: bytes, error: DecodeError) -> Row:
         whose, place = (self._conf.namesrv_id, None), (self._file, number, None)
-        return quarantine_row(whose, place, error, text, len(text), digest_id(content=text))
+        self._rows.append((number, quarantine_row(whose, place, error, text, len(text), digest_id(content=text))))
 
 
 def _is_known(text: bytes) -> bool:

@@ -229,15 +229,6 @@ def test_what_loses_nothing_is_read(tmp_path: Path, said: dict[str, object], col
         assert (row.table, row.values[column]) == ("unregistrations", value)
 
 
-def test_numbers_in_quotes_are_not_known_by_their_places(tmp_path: Path) -> None:
-    """A position in quotes that is no number is refused also behind lines that differ from it in nothing else."""
-    one = BASE | {"kind": "observation", "code": 105, "seq": str(TIME_NS), "nth": "1", "request_seq": "7"}
-    others = [one | {"seq": "abc"}, one | {"nth": "x"}, one | {"request_seq": "1e3"}]
-    assert [row.table for row in read(tmp_path / "log", one, one, *others)] == ["route_observations"] * 2 + [
-        "quarantine"
-    ] * 3
-
-
 @pytest.mark.parametrize(
     ("line", "reason"),
     [

@@ -35,11 +35,6 @@ def through(frames: KnownFrames, data: bytes) -> Frame | Reason:
     return known.frame._replace(opaque=opaque)
 
 
-def header(text: bytes, body: bytes = b"") -> bytes:
-    """Return a frame with this JSON header."""
-    return frame(text, body)
-
-
 def test_a_repeated_frame_is_decoded_once() -> None:
     """Equal frames are one object, whatever their opaque, in both serializations."""
     frames, made = KnownFrames(), set[int]()
@@ -83,7 +78,7 @@ def test_nobody_has_a_frame_taken_for_another(first: bytes, second: bytes, turne
     """Two opaques, one inside a value or a key, long and odd numbers: each is what it is, in any order."""
     frames = KnownFrames()
     for text in (second, first, second) if turned else (first, second, first):
-        assert through(frames, header(text)) == directly(header(text))
+        assert through(frames, frame(text)) == directly(frame(text))
 
 
 def test_the_end_of_a_header_is_part_of_a_frame() -> None:
@@ -91,7 +86,7 @@ def test_the_end_of_a_header_is_part_of_a_frame() -> None:
     frames = KnownFrames()
     good, short = b'{"opaque":11}', b'{"opaque":111}'
     for text, body in ((good, b"}"), (short[:-1], b"}}"), (short, b""), (good[:-1], b"}}"), (good, b"}")):
-        data = header(text, body)
+        data = frame(text, body)
         assert through(frames, data) == directly(data)
 
 
@@ -100,7 +95,7 @@ def test_odd_numbers_are_left_to_the_decoder(value: bytes) -> None:
     """Whatever stands where an opaque should."""
     frames = KnownFrames()
     for text in (b"5", value, b"7", value):
-        data = header(b'{"code":105,"opaque":' + text + b',"version":3}')
+        data = frame(b'{"code":105,"opaque":' + text + b',"version":3}')
         assert through(frames, data) == directly(data)
 
 
