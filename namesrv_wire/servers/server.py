@@ -418,8 +418,9 @@ class Server:
     def _read_late(self, since_ns: int) -> None:
         """Note that the process sends something after a pause: if a request waited for it, all that has come is read only now."""
         now_ns, idle = self.ledger.time_ns, self.idle
-        waiting = (pending for each in self.connections.values() for pending in each.pending.values() if pending.row)
-        waited = [pending.time_ns for pending in waiting if since_ns < pending.time_ns <= now_ns - STALL_NS]
+        waiting = (pending for each in self.connections.values() for pending in each.pending.values())
+        known = (pending.time_ns for pending in waiting if pending.row or pending.question)
+        waited = [time_ns for time_ns in known if since_ns < time_ns <= now_ns - STALL_NS]
         for connection in [*idle.open.values(), *idle.overdue.values()] if waited else ():
             if connection.last_byte_ns >= min(waited):
                 idle.note_activity(connection, now_ns)

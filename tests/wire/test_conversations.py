@@ -37,6 +37,7 @@ FACTS = ("started", "stopped", "recording_gap", "clock_went_back", "idle_limit_o
 SAID = {
     "beat": request(904, BROKER, flag=ONE_WAY),
     "query": request(322, BROKER, b'{"counter":1,"timestamp":1}', opaque=4),
+    "question": request(105, {"topic": "T"}, opaque=3),
     "leave": request(104, BROKER, opaque=9),
     "damaged": request(103, BROKER, b"{", opaque=3),
     "damaged-one-way": request(103, BROKER, b"{", opaque=3, flag=ONE_WAY),
