@@ -289,7 +289,7 @@ def _routes(facts: Facts) -> Section:
             (
                 time(row["effect_time"], day=day),
                 address(row["namesrv_id"]),
-                Cell(Markup("{} by {}").format(cause, text(who)) if who else cause, "cause"),
+                Cell(Markup("{}: {}").format(cause, text(who)) if who else cause, "cause"),
                 Markup("{}: {}").format(kinds, some(row["topics"], row["topic_count"])),
                 Cell(Markup("{}: {}").format(source, event(row["event_id"])), "event"),
             )
