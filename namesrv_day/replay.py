@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.history.intervals import Histories, Interval, Member
+from namesrv_core.history.intervals import Histories, Interval, Member, Position
 from namesrv_core.history.verification import Observed
 from namesrv_core.inference.decisions import Decided, Deciding
 from namesrv_core.inference.races import Day
@@ -70,10 +70,18 @@ class QueueRows:
         return self.as_read.combine_chunks()
 
     @cached_property
-    def spans(self) -> dict[_Text, npt.NDArray[np.int64]]:
+    def of_names(self) -> dict[_Text, npt.NDArray[np.int64]]:
         """Return the numbers of each broker name's rows, in the order in which their keys entered the table."""
-        entered = self.rows["entered_at"].combine_chunks()
-        names = self.rows["broker_name"].combine_chunks().dictionary_encode()
+        return self._numbers("broker_name", "entered_at")
+
+    @cached_property
+    def of_topics(self) -> dict[_Text, npt.NDArray[np.int64]]:
+        """Return the numbers of each topic's rows; the first knows best since when the topic is there."""
+        return self._numbers("topic", "outer_entered_at")
+
+    def _numbers(self, key: str, since: str) -> dict[_Text, npt.NDArray[np.int64]]:
+        entered = self.rows[since].combine_chunks()
+        names = self.rows[key].combine_chunks().dictionary_encode()
         of = pc.fill_null(names.indices, -1).to_numpy(zero_copy_only=False)
         order = np.lexsort((entered.field("no").to_numpy(), entered.field("seq").to_numpy(), of))
         found, first = np.unique(of[order], return_index=True)
@@ -94,7 +102,7 @@ class UnmetQueues:
     def names(self, topic: _Text = None) -> list[_Text]:
         """See `UnmetRows`."""
         if topic is None:
-            return [name for name in self._of.spans if name not in self._met]
+            return [name for name in self._of.of_names if name not in self._met]
         rows = self._of.rows
         return pc.unique(rows["broker_name"].filter(pc.equal(rows["topic"], topic))).to_pylist()  # type: ignore[no-any-return]
 
@@ -103,13 +111,20 @@ class UnmetQueues:
         if broker_name in self._met:
             return ()
         self._met.add(broker_name)
-        numbers = self._of.spans.get(broker_name)
+        numbers = self._of.of_names.get(broker_name)
         if numbers is None:
             return ()
         rows = self._of.rows
         topics, *values = (rows[name].take(numbers).to_pylist() for name in ("topic", *QueueData._fields))
         self._row_of.update(((topic, broker_name), row) for topic, row in zip(topics, numbers.tolist(), strict=True))
         return list(zip(topics, map(QueueData, *values), strict=True))
+
+    def entered(self, topic: object) -> tuple[Position, int] | None:
+        """Return since when a topic has been in the table with which the day begins, and its number of rows; None: it is not."""
+        numbers = self._of.of_topics.get(topic)  # type: ignore[call-overload]  # a key that is no text is none of these
+        if numbers is None:
+            return None
+        return Position(**self._of.rows["outer_entered_at"][numbers[0]].as_py()), len(numbers)
 
     def touched(self, changes: Iterable[Change]) -> list[Interval]:
         """Return the open intervals of rows that `changes` change for the first time."""
@@ -174,7 +189,7 @@ def replay(given: ReplayInput) -> Replayed:
     on races move events from their recorded positions.
     """
     state, broken, readings = _State(given), PERIODS.empty_table(), 0
-    decisions: pa.Table | None = None
+    recorded, decisions = given, None
     while True:
         beats = folded(given.hours, given.others, given.open_rows, given.context, broken)
         day_events = _CoreEvents(given, beats)
@@ -184,22 +199,24 @@ def replay(given: ReplayInput) -> Replayed:
             timed = [timed for _, timed in day_events.timed.numbered()]
             deciding = Deciding(day_for_races(given.context, notes.registry, timed, day_events, given.answers))
         notes.take(day_events.timed, deciding, given.tell)
+        if notes.broken:
+            readings += 1
+            more = pa.table(dict(zip(PERIODS.names, zip(*notes.broken, strict=True), strict=True)), schema=PERIODS)
+            if readings > 1:
+                again = pc.is_in(beats.hours["broker_addr"], value_set=pc.unique(more["broker_addr"]))
+                more = pa.concat_tables([more, periods_of(beats.hours.filter(again))])
+            # Races were decided in a state in which too little had happened.
+            broken, given, decisions = pa.concat_tables([broken, more]), recorded, None
+            continue
         if deciding is not None:
             decisions, moves = decisions_of(deciding, given.context.namesrv_id, given.day)
-            # From here on, with the events at the positions where they take effect.
-            beats_read = partial(_moved_beats, given.single_beats, moves)
-            given = replace(given, others=moved(given.others, moves), single_beats=beats_read)
             if deciding.has_moved:
+                # From here on, with the events at the positions where they take effect.
+                beats_read = partial(_moved_beats, given.single_beats, moves)
+                given = replace(given, others=moved(given.others, moves), single_beats=beats_read)
                 continue
-        readings += 1
-        if not notes.broken:
-            tables = _tables(given, notes, unmet, day_events.timed)
-            return Replayed({**tables, gold.ORDER_DECISIONS.name: decisions}, day_events.events, readings)
-        more = pa.table(dict(zip(PERIODS.names, zip(*notes.broken, strict=True), strict=True)), schema=PERIODS)
-        if readings > 1:
-            again = pc.is_in(beats.hours["broker_addr"], value_set=pc.unique(more["broker_addr"]))
-            more = pa.concat_tables([more, periods_of(beats.hours.filter(again))])
-        broken = pa.concat_tables([broken, more])
+        tables = _tables(given, notes, unmet, day_events.timed)
+        return Replayed({**tables, gold.ORDER_DECISIONS.name: decisions}, day_events.events, readings + 1)
 
 
 def _moved_beats(read: Callable[[pa.Table], pa.Table], moves: pa.Table, periods: pa.Table) -> pa.Table:
@@ -257,6 +274,7 @@ class _State:
             rows = ask(query("replay/complete"), tables).to_pylist()
             complete = {row["broker_name"]: day_events.topics[row["digest"]] for row in rows}
         start[0].topic_queue_table.begin_with(unmet, complete)
+        start[1].begin_with(unmet.entered)
         return Notes(context, start, unmet), unmet
 
 

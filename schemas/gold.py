@@ -41,8 +41,7 @@ INTERVAL = columns("""
     opened_at* POSITION: Position of the opening change: seq of its event, and number of the change within the event
     closed_at POSITION: Position of the closing change; NULL = open
     entered_at* POSITION: Position at which the key entered its map; it decides Java's iteration order
-    outer_entered_at POSITION: The same for the outer key (topic, cluster, namespace, broker name), as far as its replay unit
-        knows
+    outer_entered_at POSITION: The same for the outer key (topic, cluster, namespace, broker name)
     known_from TIMESTAMP: Since when the row is certain. Later than valid_from, or NULL (only believed), if the recording
         began in the middle of the name server's life
     beginning_seen* BOOLEAN: TRUE: the row began at valid_from; FALSE: it may have begun earlier, unrecorded

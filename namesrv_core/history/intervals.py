@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -112,11 +112,25 @@ class Histories:
     def __init__(self, carried: Iterable[Interval] = ()) -> None:
         """`carried`: the open intervals of the day before."""
         self._open: dict[str, dict[Key, Interval]] = {}
+        # Of outer keys: the position at which each entered its table, and its number of rows.
         self._outer: dict[tuple[str, object], tuple[Position, int]] = {}
+        self._topic_entered: Callable[[object], tuple[Position, int] | None] = _nowhere
         self._members: dict[object, dict[Key, None]] = {}
         self._beats: dict[Key, int] = {}  # last updates of open broker_live intervals that do not have them yet
         for interval in carried:
             self.carry(interval)
+            if interval.outer_entered_at is not None:
+                outer = (interval.table, interval.key[0])
+                # Of several times that rows tell, the first counts.
+                entered, members = self._outer.get(outer, (interval.outer_entered_at, 0))
+                self._outer[outer] = (min(entered, interval.outer_entered_at), members + 1)
+
+    def begin_with(self, entered: Callable[[object], tuple[Position, int] | None]) -> None:
+        """Begin with rows of topic_queue that are carried when they change.
+
+        `entered`: since when a topic has been there, and its number of such rows; None: it has none.
+        """
+        self._topic_entered = entered
 
     def record(
         self, changes: Iterable[Change], *, seq: int, event_id: str, at_us: int, certainty: Certainty | None = None
@@ -203,11 +217,11 @@ class Histories:
             last_ms = None if beat_ms is None else min(beat_ms, at_us // US_PER_MS)
             closed = _beaten(old, last_ms)._replace(valid_to_us=at_us, closed_by=event_id, closed_at=at)
         if table in _NESTED and not (old is None and value is None):
-            outer, members = self._outer.get((table, key[0]), (at, 0))
-            members += (value is not None) - (old is not None)
-            self._outer[table, key[0]] = outer, members
-            if not members:
-                del self._outer[table, key[0]]
+            known = self._outer.get((table, key[0]))
+            if known is None and table == "topic_queue":
+                known = self._topic_entered(key[0])
+            outer, members = known if known is not None and known[1] else (at, 0)
+            self._outer[table, key[0]] = outer, members + (value is not None) - (old is not None)
         if value is not None:
             has_lease = isinstance(value, BrokerLiveInfo) and value.heartbeat_timeout_ms is not None
             self._open.setdefault(table, {})[key] = Interval(
@@ -227,15 +241,14 @@ class Histories:
         return closed
 
     def carry(self, interval: Interval) -> None:
-        """Continue an open interval of the day before."""
+        """Continue an open interval of the day before, which is counted already."""
         self._open.setdefault(interval.table, {})[interval.key] = interval
         if interval.table == "broker_addr":
             self._members.setdefault(interval.key[0], {})[interval.key] = None
-        if interval.outer_entered_at is not None:
-            outer = (interval.table, interval.key[0])
-            # Rows that were never loaded did not see the outer key enter; of several such times, the first counts.
-            entered, members = self._outer.get(outer, (interval.outer_entered_at, 0))
-            self._outer[outer] = (min(entered, interval.outer_entered_at), members + 1)
+
+
+def _nowhere(_: object) -> None:
+    return None
 
 
 def _beaten(interval: Interval, beat_ms: int | None) -> Interval:

@@ -163,7 +163,7 @@ def test_versions_go_by_state_counter_and_time(older: DataVersion, newer: DataVe
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_outer_key_has_been_there_since_the_first_of_its_rows(order: int) -> None:
-    """Rows of units that were apart the day before say different things of it; in which order they come says nothing."""
+    """Rows may tell several times; in which order they come says nothing."""
     at = [Position(3, 0), Position(1, 0)]
     carried = [
         Interval("topic_queue", ("T", str(seq)), OLD, seq, "e", seq_at, seq_at, seq_at) for seq, seq_at in enumerate(at)

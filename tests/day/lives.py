@@ -156,11 +156,11 @@ def joined(parts: Sequence[Tables]) -> dict[str, pa.Table]:
 
 
 def unnumbered(tables: Tables) -> dict[str, pa.Table]:
-    """Return the tables with positions that name the event only, and without those that depend on which rows were met."""
+    """Return the tables with positions that name the event only."""
     found = dict(tables)
     for name in HISTORIES:
-        rows = tables[name].drop_columns("outer_entered_at")
-        for column in ("opened_at", "closed_at", "entered_at"):
+        rows = tables[name]
+        for column in ("opened_at", "closed_at", "entered_at", "outer_entered_at"):
             at = rows.schema.get_field_index(column)
             rows = rows.set_column(at, column, pc.struct_field(rows[column], "seq"))
         found[name] = rows
