@@ -455,12 +455,12 @@ _READ = """<script>addEventListener("load", () => { const found = %s.map((at) =>
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 def test_the_tables_on_the_page_are_those_of_any_instant(whole: Capture, tmp_path: Path) -> None:
-    """At 400 random instants, edges of intervals among them, a table read off the page is what `table-at` says of it."""
+    """At 100 random instants, edges of intervals among them, a table read off the page is what `table-at` says of it."""
     answers, random = Answers(str(whole.path)), Random(7)
     facts = told(whole.path)
     begun, ended = (int(at.timestamp() * 1_000_000) for at in (facts.start, facts.end))
     edges = [row["begun"] for row in facts.registry if begun <= row["begun"] < ended]
-    instants = [random.choice(edges) if n % 4 == 0 else random.randrange(begun, ended) for n in range(400)]
+    instants = [random.choice(edges) if n % 4 == 0 else random.randrange(begun, ended) for n in range(100)]
     middle = edges[len(edges) // 2]
     found, begins, shown, differing, opened = browsed(
         report(facts), tmp_path, probe=_READ % (json.dumps(instants), middle)
@@ -476,7 +476,7 @@ def test_the_tables_on_the_page_are_those_of_any_instant(whole: Capture, tmp_pat
             expected = []
         assert sorted((row[0], row[2], row[4]) for row in rows if row[1] == table) == expected, t
         seen += len(expected)
-    assert seen > 2_000
+    assert seen > 500
     assert re.match(r"\d+ rows\. 127\.0\.0\.1:9876: known in full", begins), "it begins where something is recorded"
     assert shown > 20
     assert differing > 0
