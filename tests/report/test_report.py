@@ -237,7 +237,7 @@ def test_charts_place_marks_where_things_happened() -> None:
     domain = DAY, DAY + dt.timedelta(hours=10)
     stay = {"namesrv_id": "n", "broker_name": "b", "broker_addr": "a:1", "from_time": DAY + dt.timedelta(hours=2)}
     stay |= {"to_time": DAY + dt.timedelta(hours=7), "left_by": "scan"}
-    svg = drawn(timeline([stay], [], domain, WIDE))
+    svg = drawn(timeline([], [stay], domain, WIDE))
     path = re.search(r'aria-label="b  a:1: live[^"]*" d="([^"]*)"', svg)
     assert path is not None
     xs = [float(x) for x in re.findall(r"[MH]([\d.]+)", path[1])]
@@ -245,7 +245,7 @@ def test_charts_place_marks_where_things_happened() -> None:
     assert max(xs) == pytest.approx(WIDE * 0.7, abs=3)
     addr = "192.168.100.217:10911"
     assert svg.count(addr) == 0
-    assert drawn(timeline([stay | {"broker_addr": addr}], [], domain, WIDE)).count(addr) > 2
+    assert drawn(timeline([], [stay | {"broker_addr": addr}], domain, WIDE)).count(addr) > 2
     assert {"02:00", "08:00"} <= set(re.findall(r">(\d\d:\d\d)<", svg))
     assert "lease ended at 2026-11-21 07:00:00" in svg
     gap = {"namesrv_id": "n", "ns": "NS1", "broker_name": "b", "gap_ms": 150_000, "lease_ms": 120_000}
