@@ -21,13 +21,12 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
 from jobs.errors import JobError, UsageError, nobody
-from jobs.processes import cores, end_with_parent, give_back, rarely_collected
+from jobs.processes import cores, end_with_parent, give_back, meanwhile, rarely_collected
 from jobs.session import is_local, is_meant_for_cluster
 from jobs.store.places import local_path, write_text
 
@@ -227,21 +226,14 @@ def _reporting(share: Callable[[float, int], None], of: int, seen: str | None = 
     if share is nobody:
         yield None
         return
-    over = Event()
     with tempfile.TemporaryDirectory(prefix="shares-", dir=seen, ignore_cleanup_errors=True) as folder:
 
         def look() -> None:
-            while not over.wait(_EVERY_S):
-                shares = [path.read_bytes() for path in Path(folder).iterdir()]
-                share(sum(struct.unpack("d", one[-8:])[0] for one in shares if one), of)
+            shares = [path.read_bytes() for path in Path(folder).iterdir()]
+            share(sum(struct.unpack("d", one[-8:])[0] for one in shares if one), of)
 
-        thread = Thread(target=look, daemon=True)
-        thread.start()
-        try:
+        with meanwhile(_EVERY_S, look):
             yield folder
-        finally:
-            over.set()
-            thread.join()
 
 
 def _files_for(folder: str | None, count: int) -> list[Path | None]:

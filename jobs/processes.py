@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -53,6 +53,26 @@ def given_back() -> Iterator[None]:
         yield
     finally:
         pa.set_memory_pool(before)
+
+
+@contextmanager
+def meanwhile(every_s: float, do: Callable[[], object]) -> Iterator[None]:
+    """Call `do` again and again in another thread, each time after so many seconds."""
+    from threading import Event, Thread  # noqa: PLC0415  most questions have none
+
+    over = Event()
+
+    def run() -> None:
+        while not over.wait(every_s):
+            do()
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def end_with_parent() -> None:

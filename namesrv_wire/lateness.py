@@ -120,7 +120,7 @@ class Lateness:
             return row
         namesrv_id, at_us = row.namesrv_id, row.effect_us
         if self.until_us is not None and self.is_ahead(at_us):
-            return self._refusal(row, Reason.AHEAD_OF_CLOCK, ahead_of_clock(at_us, self.until_us))
+            return self._refusal(row, Reason.AHEAD_OF_CLOCK, misdated(Reason.AHEAD_OF_CLOCK, at_us, self.until_us))
         earliest_day = self._earliest_day.get(namesrv_id)
         if earliest_day is not None and at_us // _DAY_US < earliest_day:
             detail = f"{_shown(at_us)}: more than {self.limit_days} days behind what is known of {namesrv_id} (late.limit_days)"
@@ -160,21 +160,14 @@ class Lateness:
         self.steps_back.append(fact._replace(own_id=identity, seq_is_given=False))
 
 
-def ahead_of_clock(at_us: int, until_us: int) -> str:
-    """Return in words that a time lies after all that can be recorded by now."""
-    return (
-        f"{_shown(at_us)}: nothing that is recorded by now is later than {_shown(until_us)} (late.ahead_limit_minutes)"
-    )
-
-
-def before_all(at_us: int) -> str:
-    """Return in words that a time lies before all that was ever recorded."""
-    return f"{_shown(at_us)}: no name server was recorded before 2000"
-
-
-def alone_at(at_us: int) -> str:
-    """Return in words that a time lies far from those before and after it."""
-    return f"{_shown(at_us)}: more than a minute from the packets before and after it"
+def misdated(reason: Reason, at_us: int, until_us: int) -> str:
+    """Return in words that a time lies before or after all that can be recorded by now, or far from those beside it."""
+    what = {
+        Reason.AHEAD_OF_CLOCK: f"nothing that is recorded by now is later than {_shown(until_us)} (late.ahead_limit_minutes)",
+        Reason.TOO_LATE: "no name server was recorded before 2000",
+        Reason.CLOCK_WENT_BACK: "more than a minute from the packets before and after it",
+    }
+    return f"{_shown(at_us)}: {what[reason]}"
 
 
 def stepped(before_us: int, at_us: int) -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from jobs.errors import UsageError, nobody, printable, shortened, time_left
+from jobs.processes import meanwhile
 
 FORMS = ("table", "json", "csv", "spreadsheet")
 # The beginning of a cell that a spreadsheet takes for a formula; it ignores leading blanks.
@@ -144,28 +145,14 @@ def waiting(
     if not console.err.isatty():
         yield nobody
         return
-    if share is None:
-        try:
-            yield console.share
-        finally:
-            console.erase()
-        return
-    from threading import Event, Thread  # noqa: PLC0415  only for a terminal
-
-    over = Event()
-
-    def show() -> None:
-        while not over.wait(_LOOKED_EVERY_S):
-            console.share(share() or 0)
-        console.erase()
-
-    thread = Thread(target=show, daemon=True)
-    thread.start()
     try:
-        yield nobody
+        if share is None:
+            yield console.share
+        else:
+            with meanwhile(_LOOKED_EVERY_S, lambda: console.share(share() or 0)):
+                yield nobody
     finally:
-        over.set()
-        thread.join()
+        console.erase()
 
 
 @contextmanager

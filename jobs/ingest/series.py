@@ -28,7 +28,7 @@ from jobs.store.files import DataFile, read_files
 from namesrv_core.machine.events import NS_PER_MS, NS_PER_US
 from namesrv_day.arrow import rows_of
 from namesrv_wire.errors import BEAT_NS, END_NS, FIRST_NS, CaptureError, DecodeError, Reason, UnorderedError
-from namesrv_wire.lateness import Lateness, ahead_of_clock, alone_at, before_all
+from namesrv_wire.lateness import Lateness, misdated
 from namesrv_wire.packets.segments import (
     DEFAULT_VXLAN_PORTS,
     DISORDER_NS,
@@ -562,11 +562,7 @@ class _Reader:
             first, size, reason = group[0], len(group), _MISDATED[number - 1]
             self._misdated[reason] += size
             us = first.time_ns // NS_PER_US
-            why = {
-                Reason.AHEAD_OF_CLOCK: ahead_of_clock(us, last_ns // NS_PER_US),
-                Reason.TOO_LATE: before_all(us),
-                Reason.CLOCK_WENT_BACK: alone_at(us),
-            }[reason]
+            why = misdated(reason, us, last_ns // NS_PER_US)
             why += f"; so are the next {size - 1} packets" if size > 1 else ""
             place, piece = (name, first.packet_no, first.time_ns), first.payload
             error, identity = DecodeError(reason, why), f"{us} {size}"

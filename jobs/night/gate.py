@@ -105,7 +105,7 @@ class Verdict:
     docs_path: Path
 
 
-def prepare(after: Callable[[], object] = lambda: None) -> None:
+def prepare(after: Callable[[], object]) -> None:
     """Load Great Expectations, which takes seconds, in a thread; the thread calls `after` first and waits for it."""
 
     def load() -> None:

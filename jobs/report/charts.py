@@ -106,7 +106,7 @@ Draw = Callable[[Sequence[Row], Domain, int], Drawing]
 """Draws rows of a time range into a width."""
 
 
-def timeline(stays: Sequence[Row], lives: Iterable[Row], domain: Domain, width: int) -> Drawing:
+def timeline(lives: Iterable[Row], stays: Sequence[Row], domain: Domain, width: int) -> Drawing:
     """Return the brokers' stays in one name server's tables, a row each, below the life of its process."""
     places = {name: place for place, name in enumerate(["name server", *dict.fromkeys(map(_broker, stays))])}
     marks = [_bar(0, "name server: process", run, "var(--quiet)", domain, width) for run in _processes(lives, domain)]
@@ -138,11 +138,10 @@ def topic_timeline(queues: Sequence[Row], domain: Domain, width: int) -> Drawing
 
 def divergence(intervals: Sequence[Row], domain: Domain, width: int) -> Drawing:
     """Return the intervals in which name servers disagreed about a broker's topics, a row each broker."""
-    named = [(str(row["broker_name"]), row) for row in intervals]
-    names = sorted({name for name, _ in named})
+    names = sorted({str(row["broker_name"]) for row in intervals})
     marks = []
-    for name, row in named:
-        more = f", {row['topic_count']} topics"
+    for row in intervals:
+        name, more = str(row["broker_name"]), f", {row['topic_count']} topics"
         marks.append(_bar(names.index(name), f"{name}: disagree", row, "var(--warning)", domain, width, more))
     return _in_rows(names, marks, domain, width)
 

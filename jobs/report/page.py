@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -228,10 +229,6 @@ def _brokers_of(facts: Facts, namesrv: Row, place: int) -> dict[str, Any]:
         [row for row in rows if row["namesrv_id"] == namesrv["namesrv_id"]] for rows in (facts.stays, facts.lives)
     )
     shown, quiet = _eventful(own, facts)
-
-    def timeline(rows: Sequence[charts.Row], domain: charts.Domain, width: int) -> charts.Drawing:
-        return charts.timeline(rows, lives, domain, width)
-
     label, day = f"Brokers in {namesrv['namesrv_id']}", _one_day(facts)
     gone = [row for row in own if row["to_time"] is not None and row["to_time"] <= facts.end]
     gone.sort(key=lambda row: (row["to_time"], str(row["broker_addr"])))
@@ -250,7 +247,7 @@ def _brokers_of(facts: Facts, namesrv: Row, place: int) -> dict[str, Any]:
     return {
         "id": f"{namesrv['ns']}: {namesrv['namesrv_id']}",
         "version": namesrv["version"],
-        "chart": _drawn(facts, timeline, shown, label, _STAY_LEGEND),
+        "chart": _drawn(facts, partial(charts.timeline, lives), shown, label, _STAY_LEGEND),
         "quiet": [f"{row['broker_name']} {row['broker_addr']}" for row in quiet],
         "cut": len({_key(row) for row in own}) - len({_key(row) for row in shown}) - len(quiet),
         "gone": _table(f"gone{place}", f"Departures from {namesrv['namesrv_id']}", heads, rows, len(gone)),

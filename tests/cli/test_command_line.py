@@ -99,19 +99,12 @@ def test_look_ups_take_no_settings_that_they_do_not_use() -> None:
                 parser().parse_args([*job, *option])
 
 
-def test_name_servers_may_be_given_several_times() -> None:
-    """`--namesrv` takes one or more and may be repeated."""
-    arguments = parser().parse_args(
-        ["nightly", "--input", "a", "b", "--namesrv", "x:1=4.9.7", "y:2=5.4.0", "--namesrv", "z:3"]
-    )
-    assert arguments.namesrv == ["x:1=4.9.7", "y:2=5.4.0", "z:3"]
-    assert arguments.input == ["a", "b"]
-
-
-def test_inputs_may_be_given_several_times() -> None:
-    """Every one of them is read: none is dropped without a word."""
-    found = parser().parse_args(["nightly", "--input", "a.pcap", "b.pcap", "--input", "c.pcap"])
+def test_inputs_and_name_servers_may_be_given_several_times() -> None:
+    """Both options take one or more and may be repeated: none is dropped without a word."""
+    words = "nightly --input a.pcap b.pcap --namesrv x:1=4.9.7 y:2=5.4.0 --namesrv z:3 --input c.pcap"
+    found = parser().parse_args(words.split())
     assert found.input == ["a.pcap", "b.pcap", "c.pcap"]
+    assert found.namesrv == ["x:1=4.9.7", "y:2=5.4.0", "z:3"]
 
 
 def test_a_fleet_that_cannot_be_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

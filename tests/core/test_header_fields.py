@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_core.asking.requests import java_boolean, java_int, java_long, register_header
+from namesrv_core.asking.requests import java_boolean, java_int, java_long
 from namesrv_core.inference.settings import properties_in
 
 
@@ -47,12 +47,6 @@ def test_an_int_has_32_bits(text: str, number: int | None) -> None:
 def test_a_boolean_is_true_in_any_case_and_else_false(text: str | None, value: bool | None) -> None:  # noqa: FBT001
     """Only a missing field is null."""
     assert java_boolean(text) is value
-
-
-def test_a_bare_registration_header_says_nothing() -> None:
-    """Missing fields are null, the checksum is 0 and the body is not compressed."""
-    assert register_header({}) == (None, None, None, None, False, 0)
-    assert register_header({"compressed": "true", "bodyCrc32": "5"}) == (None, None, None, None, True, 5)
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,10 @@ def test_flag_of_a_group_changes_all_its_members() -> None:
 
 
 def test_refresh_moves_the_last_update_only() -> None:
-    """A renewed lease is no change; an unknown address is nothing."""
+    """A renewed lease is no change; an unknown address is nothing.
+
+    Where a clock stepped back before an entry was removed, its last update is not later than that.
+    """
     histories, key = Histories(), LiveKey(None, "a:1")
     histories.refreshed(key, 1)
     assert list(histories.open_intervals()) == []
@@ -97,13 +100,6 @@ def test_refresh_moves_the_last_update_only() -> None:
     histories.refreshed(LiveKey(None, "unknown"), 78)
     (live,) = histories.open_intervals()
     assert (live.first_update_ms, live.last_update_ms, live.valid_from_us) == (1, 77, 1_000)
-
-
-def test_no_entry_is_updated_after_its_end() -> None:
-    """Where a clock stepped back before an entry was removed, its last update is not later than that."""
-    histories, key = Histories(), LiveKey(None, "a:1")
-    record(histories, 1, Change("broker_live_table", key, BrokerLiveInfo(None, 120_000, None, None)))
-    histories.refreshed(key, 77)
     (closed,) = record(histories, 5, Change("broker_live_table", key, None))
     assert (closed.last_update_ms, closed.valid_to_us) == (5, 5_000)
 

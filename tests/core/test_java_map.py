@@ -102,17 +102,6 @@ def test_computed_key_enters_at_the_head_of_its_bucket() -> None:
     assert table.java_keys() == [33, 1, *range(2, 13), 17]
 
 
-def test_map_of_computed_keys_grows_one_key_later() -> None:
-    """Such a map looks at the size before it adds a key, put afterwards."""
-    computed: JavaMap[str | None, bool] = JavaMap(16, string_hash, concurrent=False, computes=True)
-    put: JavaMap[str | None, bool] = string_map(16)
-    for i in range(14):
-        assert (computed.capacity, put.capacity) == (16, 32 if i == 13 else 16), i
-        computed.put(f"k{i}", value=True)
-        put.put(f"k{i}", value=True)
-    assert computed.capacity == 32
-
-
 def test_twin_goes_on_as_its_original_would() -> None:
     """The same keys in the same order, the same growth and the same place for a new key; neither sees the other."""
     for concurrent, computes in [(False, False), (False, True), (True, False)]:

@@ -12,7 +12,7 @@ from tests.core.test_decisions import MS, day, explained_by, polled, registratio
 
 PERIOD_MS = 10_000
 LEASE_MS = 120_000
-GUESS = Timer(PERIOD_MS * MS, 5_000 * MS, is_guess=True)
+GUESS, SHOWN = Timer(PERIOD_MS * MS, 5_000 * MS, is_guess=True), Timer(PERIOD_MS * MS, 23_004 * MS, is_guess=False)
 
 
 def gone_at(tick_ms: int, poll_ms: int = 1_000, last_beat_ms: int = 7_000) -> Day:
@@ -61,38 +61,31 @@ def test_a_guess_that_nothing_contradicts_stays() -> None:
     assert phases_of(gone_at(tick // MS)) == set()
 
 
-def test_what_most_answers_allow_is_taken_and_the_rest_is_said() -> None:
-    """Two that allow no tick but at 2 to 3 s outvote one that allows none; the one is a vote for another phase."""
-    told = [
-        TickWindow(2_000 * MS, 3_000 * MS, 1, "a"),
-        TickWindow(12_000 * MS, 13_500 * MS, 2, "b"),
-        TickWindow(7_000 * MS, 8_000 * MS, 3, "c"),
-    ]
-    votes = list(evidence.phase_votes(told, GUESS))
-    assert [(vote.value, vote.event_id) for vote in votes] == [(2_500_000, "a"), (2_500_000, "b"), (7_500_000, "c")]
+BOTH = [(2_000, 3_000), (12_500, 13_500)]
 
 
-@pytest.mark.parametrize(("from_ms", "until_ms", "phase_us"), [(9_500, 10_500, 0), (8_000, 9_000, 8_500_000)])
-def test_a_stretch_may_go_over_the_end_of_a_period(from_ms: int, until_ms: int, phase_us: int) -> None:
-    """Its middle is the middle of both parts."""
-    (vote,) = evidence.phase_votes([TickWindow(from_ms * MS, until_ms * MS, 1, "a")], GUESS)
-    assert vote.value == phase_us
+@pytest.mark.parametrize(
+    ("timer", "windows_ms", "phases_us"),
+    [
+        pytest.param(GUESS, [(2_000, 3_000), (12_000, 13_500), (7_000, 8_000)], [2_500_000, 2_500_000, 7_500_000], id="most"),
+        pytest.param(GUESS, [(9_500, 10_500)], [0], id="over the end of a period"),
+        pytest.param(GUESS, [(8_000, 9_000)], [8_500_000], id="middle"),
+        pytest.param(GUESS, BOTH, [2_750_000] * 2, id="of both"),
+        pytest.param(SHOWN, BOTH, [3_000_000] * 2, id="late packet"),
+        pytest.param(SHOWN, [(2_000, 3_000), *((7_000, 7_500 + n) for n in range(9))], [3_000_000], id="gone without a scan"),
+    ],
+)  # fmt: skip
+def test_the_middle_of_what_most_answers_allow_is_taken(
+    timer: Timer, windows_ms: list[tuple[int, int]], phases_us: list[int]
+) -> None:
+    """One that they outvote is a vote for another phase. A stretch over the end of a period has its middle in both parts.
 
-
-def test_a_late_packet_is_corrected_as_far_as_answers_demand() -> None:
-    """A phase that a close shows gives way to the latest one before it that they allow, not to the middle."""
-    told = [TickWindow(2_000 * MS, 3_000 * MS, 1, "a"), TickWindow(12_500 * MS, 13_500 * MS, 2, "b")]
-    assert {vote.value for vote in evidence.phase_votes(told, GUESS)} == {2_750_000}
-    shown = Timer(PERIOD_MS * MS, 23_004 * MS, is_guess=False)
-    assert {vote.value for vote in evidence.phase_votes(told, shown)} == {3_000_000}
-
-
-def test_what_has_gone_without_a_scan_is_no_vote_for_another_phase() -> None:
-    """Where a close shows the phase, many answers about one broker that no scan took say nothing of the timer."""
-    told = [TickWindow(2_000 * MS, 3_000 * MS, 1, "a")]
-    told += [TickWindow(7_000 * MS, (7_500 + n) * MS, 2, f"b{n}") for n in range(9)]
-    shown = Timer(PERIOD_MS * MS, 23_004 * MS, is_guess=False)
-    assert [vote.value for vote in evidence.phase_votes(told, shown)] == [3_000_000]
+    A phase that a close shows gives way to the latest one before it that they allow, not to the middle; beside it, answers about
+    one broker that no scan took say nothing of the timer, however many.
+    """
+    told = [TickWindow(since * MS, until * MS, n, f"{n}") for n, (since, until) in enumerate(windows_ms)]
+    votes = [(vote.event_id, vote.value) for vote in evidence.phase_votes(told, timer)]
+    assert votes == [(f"{n}", phase_us) for n, phase_us in enumerate(phases_us)]
 
 
 def test_nobody_scans_before_the_first_start() -> None:

@@ -212,10 +212,3 @@ def test_topic_tables_come_from_columns() -> None:
             [TopicQueueMappingInfo("T", "b", 2, 9, curr_id_map="{}")],
         ),
     }
-
-
-def test_timed_events_are_what_the_loop_takes() -> None:
-    """Position, id, time and event, in this order."""
-    assert list(timed_events(rows_of(query(code=904, data_version=None)), {})) == [
-        TimedEvent(1, "e1", 10, events.BrokerHeartbeat("C", "1:1"))
-    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -125,9 +125,9 @@ def found_broken(found: dict[str, pa.Table]) -> list[str]:
     return [m.rule for m in measure({"answer_checks": found["answer_checks"]}) if m.broken and m.severity == "critical"]
 
 
-def listed(ms: float, event_id: str, body: str | None, asked_ms: float | None = None) -> Row:
-    """Return an answer to the question for all topics, which came a millisecond before."""
-    return answered(ms, event_id, 206, None, body, request_seq=seq_at(ms - 1 if asked_ms is None else asked_ms))
+def listed(ms: float, event_id: str, body: str | None, asked: float | None = None, **values: Any) -> Row:
+    """Return an answer to the question for all topics, which came a millisecond before or at `asked`."""
+    return answered(ms, event_id, 206, None, body, request_seq=seq_at(ms - 1 if asked is None else asked), **values)
 
 
 def test_answers_are_counted_and_wrong_ones_are_rows() -> None:
@@ -147,17 +147,6 @@ def test_answers_are_counted_and_wrong_ones_are_rows() -> None:
     assert wrong == {**what, **why}
 
 
-def answer_to(code: int) -> Callable[..., Row]:
-    """Return what makes answers to a question without subject, which came a millisecond before or at `asked`."""
-
-    def made(ms: float, event_id: str, body: str | None, asked: float | None = None, **values: Any) -> Row:
-        return answered(
-            ms, event_id, code, None, body, request_seq=seq_at(ms - 1 if asked is None else asked), **values
-        )
-
-    return made
-
-
 def sent(ms: float, event_id: str, topics: str = "T", received: float | None = None, **values: Any) -> Row:
     return registered(ms, event_id, topics, received_ms=received, **values)
 
@@ -173,7 +162,7 @@ LANGUAGE = Language(
         "closed": ("happened", lambda ms, name: (ms, name, CLOSED)),
         "unregistered": ("happened", lambda ms, name: (ms, name, GONE)),
         "sent": ("registrations", sent),
-        "listed": ("route_observations", answer_to(206)),
+        "listed": ("route_observations", listed),
     },
     {"EMPTY": EMPTY, "LISTED": LISTED, "ONE": '{"topicList":["T"]}', "OTHER": '{"topicList":["V"]}'},
     DAY,

@@ -92,10 +92,10 @@ def test_an_expiry_is_held_against_any_lease(lease: int | None, found: list[int]
 @pytest.mark.slow
 def test_many_bad_lines_are_few_rows(tmp_path: Path) -> None:
     """Equal lines that are refused are counted each and stored once; so are lines that differ, each."""
-    bad = b"{}\n" * 70_000 + b"".join(b'{"a":%d}\n' % number for number in range(12_000))
+    bad = b"{}\n" * 20_000 + b"".join(b'{"a":%d}\n' % number for number in range(1_000))
     good = json.dumps(at(1, broker("a", "xy", 1))).encode() + b"\n"
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(good + bad + good))
     read = ingest(warehouse_at(tmp_path / "w", "run", PipelineConf(1.0)), [str(tmp_path / "a.jsonl.gz")])
-    assert (read.frames, read.events, read.duplicates, read.quarantined) == (82_002, 1, 1, 82_000)
+    assert (read.frames, read.events, read.duplicates, read.quarantined) == (21_002, 1, 1, 21_000)
     assert read.unaccounted == 0
-    assert len(stored(tmp_path / "w", "quarantine", "quarantine_id")) == 12_001
+    assert len(stored(tmp_path / "w", "quarantine", "quarantine_id")) == 1_001

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
+import hashlib
 import json
 import shutil
 import subprocess
@@ -194,25 +195,26 @@ def test_from_events_that_are_not_those_that_were_read_nothing_is_proved(whole: 
 
 
 def test_an_attestation_is_verified_and_what_was_changed_is_named(
-    whole: Capture, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    nights: Nights, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The same inputs give the same tables, compressed or not; a changed attestation, and a changed warehouse, do not pass."""
-    shutil.copytree(whole.path, tmp_path / "w")
-    file, where = tmp_path / "a.json.gz", ["--warehouse", tmp_path / "w"]
-    assert ran(capsys, "--at", "2026-11-21 16:58+08:00", "--namesrv", SERVER, "--output", file, *where)[0] == EXIT_OK
+    copied = Path(shutil.copytree(nights.first, tmp_path / "w"))
+    file, where = tmp_path / "a.json.gz", ["--warehouse", copied]
+    assert ran(capsys, "--at", "2026-03-01 18:01+08:00", "--namesrv", NAMESRV, "--output", file, *where)[0] == EXIT_OK
     code, told, _ = ran(capsys, "--check", file, *where)
     assert (code, "verified" in told) == (EXIT_OK, True)
 
     made = json.loads(gzip.decompress(file.read_bytes()))
-    assert made["sources"][0]["content_sha256"] == "5ed30709b37a8f38cd15816525b3c16958916996dabed9d0a9e00ef309150798"
+    (read,) = made["sources"]
+    assert read["content_sha256"] == hashlib.sha256(nights.logs[0].read_bytes()).hexdigest()
     made["tables"]["topicQueueTable"]["rows"][0][5] = 2
     (tmp_path / "forged.json").write_text(json.dumps(made))
     code, _, said = ran(capsys, "--check", tmp_path / "forged.json", *where)
     assert (code, "was changed" in said) == (EXIT_TAMPERED, True)
 
-    rewritten(tmp_path / "w", "gold/kv_config_history", "opened_by", "another")
+    rewritten(copied, "gold/topic_queue_history", "opened_by", "another")
     code, _, said = ran(capsys, "--check", file, *where)
-    assert (code, "tables of kvConfigTable" in said, "inputs of" in said) == (EXIT_TAMPERED, True, False)
+    assert (code, "tables of topicQueueTable" in said, "inputs of" in said) == (EXIT_TAMPERED, True, False)
 
 
 @pytest.mark.parametrize(

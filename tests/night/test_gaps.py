@@ -92,7 +92,7 @@ def test_a_gap_that_is_filled_in_two_nights_is_that_of_one(tmp_path: Path) -> No
 
 def test_files_that_come_in_later_nights_out_of_order_leave_no_wrong_answer(tmp_path: Path) -> None:
     """The last first, then the first, then the middle: what went on from one to another is unknown, and nothing is wrong."""
-    spans = [(290, 500), (0, 120), (120, 290)]
+    spans = [(290, 380), (0, 120), (120, 290)]
     said = [night(tmp_path / "w", part(tmp_path / f"{at}.pcap", span)) for at, span in enumerate(spans)]
     assert [night.verify["mismatched"] for night in said] == [0, 0, 0]
     assert said[-1].verify["answers"] - said[-1].verify["matched"] <= 10

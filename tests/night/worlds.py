@@ -24,10 +24,8 @@ class World:
     asked, likewise. What a process is told twice at once it is told once.
     """
 
-    def __init__(
-        self, ways: dict[str, dict[str, Server]], clients: Iterable[tuple[str, Server]], seconds: int = LONG_S
-    ) -> None:
-        self.ways, self.clients, self.seconds = ways, list(clients), seconds
+    def __init__(self, ways: dict[str, dict[str, Server]], clients: Iterable[tuple[str, Server]]) -> None:
+        self.ways, self.clients = ways, list(clients)
         self.lines: list[Line] = []
 
     def run(self) -> list[Line]:
@@ -37,7 +35,7 @@ class World:
         for address in sorted(seen):
             unheard.line(0, "namesrv", namesrv_id=address, event="started")
         self.lines += unheard.lines
-        for second in range(1, self.seconds):
+        for second in range(1, LONG_S):
             for n, name in enumerate(sorted(self.ways)):
                 # Brokers come one after the other: before that nobody shows them.
                 if second >= 20 * n and second % 10 == n:
@@ -57,11 +55,11 @@ def of(lines: Iterable[Line], *addresses: str) -> list[Line]:
     return [line for line in lines if line["namesrv_id"] in addresses]
 
 
-def dual_stack(seconds: int = LONG_S) -> list[Line]:
+def dual_stack() -> list[Line]:
     """Return what is recorded of a process with two addresses, at each of which it has a broker, and of another one."""
     one, another = process(), process()
     ways = {"a": {FIRST: one, SECOND: another}, "b": {FIRST: one, SECOND: another}, "c": {OTHER: one}}
-    return World(ways, [(FIRST, one), (OTHER, one), (SECOND, another)], seconds).run()
+    return World(ways, [(FIRST, one), (OTHER, one), (SECOND, another)]).run()
 
 
 def alternating() -> list[Line]:

@@ -237,7 +237,7 @@ def test_charts_place_marks_where_things_happened() -> None:
     domain = DAY, DAY + dt.timedelta(hours=10)
     stay = {"namesrv_id": "n", "broker_name": "b", "broker_addr": "a:1", "from_time": DAY + dt.timedelta(hours=2)}
     stay |= {"to_time": DAY + dt.timedelta(hours=7), "left_by": "scan"}
-    svg = drawn(timeline([stay], [], domain, WIDE))
+    svg = drawn(timeline([], [stay], domain, WIDE))
     path = re.search(r'aria-label="b  a:1: live[^"]*" d="([^"]*)"', svg)
     assert path is not None
     xs = [float(x) for x in re.findall(r"[MH]([\d.]+)", path[1])]
@@ -245,7 +245,7 @@ def test_charts_place_marks_where_things_happened() -> None:
     assert max(xs) == pytest.approx(WIDE * 0.7, abs=3)
     addr = "192.168.100.217:10911"
     assert svg.count(addr) == 0
-    assert drawn(timeline([stay | {"broker_addr": addr}], [], domain, WIDE)).count(addr) > 2
+    assert drawn(timeline([], [stay | {"broker_addr": addr}], domain, WIDE)).count(addr) > 2
     assert {"02:00", "08:00"} <= set(re.findall(r">(\d\d:\d\d)<", svg))
     assert "lease ended at 2026-11-21 07:00:00" in svg
     gap = {"namesrv_id": "n", "ns": "NS1", "broker_name": "b", "gap_ms": 150_000, "lease_ms": 120_000}
@@ -455,12 +455,12 @@ _READ = """<script>addEventListener("load", () => { const found = %s.map((at) =>
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 def test_the_tables_on_the_page_are_those_of_any_instant(whole: Capture, tmp_path: Path) -> None:
-    """At 400 random instants, edges of intervals among them, a table read off the page is what `table-at` says of it."""
+    """At 100 random instants, edges of intervals among them, a table read off the page is what `table-at` says of it."""
     answers, random = Answers(str(whole.path)), Random(7)
     facts = told(whole.path)
     begun, ended = (int(at.timestamp() * 1_000_000) for at in (facts.start, facts.end))
     edges = [row["begun"] for row in facts.registry if begun <= row["begun"] < ended]
-    instants = [random.choice(edges) if n % 4 == 0 else random.randrange(begun, ended) for n in range(400)]
+    instants = [random.choice(edges) if n % 4 == 0 else random.randrange(begun, ended) for n in range(100)]
     middle = edges[len(edges) // 2]
     found, begins, shown, differing, opened = browsed(
         report(facts), tmp_path, probe=_READ % (json.dumps(instants), middle)
@@ -476,7 +476,7 @@ def test_the_tables_on_the_page_are_those_of_any_instant(whole: Capture, tmp_pat
             expected = []
         assert sorted((row[0], row[2], row[4]) for row in rows if row[1] == table) == expected, t
         seen += len(expected)
-    assert seen > 2_000
+    assert seen > 500
     assert re.match(r"\d+ rows\. 127\.0\.0\.1:9876: known in full", begins), "it begins where something is recorded"
     assert shown > 20
     assert differing > 0

@@ -20,7 +20,7 @@ from jobs.store.published import require_kept
 from namesrv_day.arrow import Digest, digests_by, sum_of
 from schemas import gold
 from schemas.table import DATE, INT, STRING, Column, Table
-from tests.store.tiny import opened, somebody_appends, warehouse_at, write
+from tests.store.tiny import linked, opened, somebody_appends, warehouse_at, write
 
 NOW = dt.datetime(2026, 11, 21, tzinfo=dt.timezone.utc)
 FACTS = Table(
@@ -160,39 +160,26 @@ def test_delta_itself_never_cleans_a_table_of_ours(maintained: Maintained) -> No
         assert known[name] == "interval 400 days"
 
 
-@pytest.mark.slow
-def test_a_longer_retention_brings_nothing_back(tmp_path: Path) -> None:
+def test_a_longer_retention_brings_nothing_back(maintained: Maintained, tmp_path: Path) -> None:
     """What an earlier maintenance deleted is still said to be gone, and the next one does not ask the log for it."""
-    pinned = [night(tmp_path, number) for number in range(1, 5)]
-    maintain(warehouse_at(tmp_path, "care", NOW), retain_days=45)
+    path = linked(maintained.path, tmp_path / "w")
     for _ in range(2):
-        again = maintain(warehouse_at(tmp_path, "again", NOW), retain_days=500)
+        again = maintain(warehouse_at(path, "again", NOW), retain_days=500)
         assert (again.readable, again.runs) == (2, 4)
         with pytest.raises(NoLongerReadableError, match="run run-2 is older"):
-            _require_kept(tmp_path, run_of(2, pinned[1]))
-    assert opened(tmp_path, FACTS).metadata().configuration["delta.logRetentionDuration"] == "interval 500 days"
+            _require_kept(path, run_of(2, maintained.pinned[1]))
+    assert opened(path, FACTS).metadata().configuration["delta.logRetentionDuration"] == "interval 500 days"
 
 
-@pytest.mark.slow
-def test_a_second_maintenance_commits_nothing(tmp_path: Path) -> None:
-    """Where there is nothing to do, no table gets a version."""
-    for number in range(1, 5):
-        night(tmp_path, number)
-    maintain(warehouse_at(tmp_path, "care", NOW), retain_days=45)
-    heads = [head_of(str(tmp_path), table) for table in (FACTS, NOTES, gold.RUNS)]
-    maintain(warehouse_at(tmp_path, "again", NOW), retain_days=45)
-    assert [head_of(str(tmp_path), table) for table in (FACTS, NOTES, gold.RUNS)] == heads
-
-
-@pytest.mark.slow
-def test_a_night_goes_on_from_compacted_files(tmp_path: Path) -> None:
-    """The next run adds to them; the pinned version before stays readable."""
-    pinned = [night(tmp_path, number) for number in range(1, 5)]
-    before = digests_at(tmp_path, pinned[-1])
-    maintain(warehouse_at(tmp_path, "care", NOW), retain_days=45)
-    after = night(tmp_path, 5)
-    assert len(Version(str(tmp_path), NOTES, after["notes"]).files()) == 2
-    assert digests_at(tmp_path, pinned[-1]) == before
+def test_a_night_goes_on_from_compacted_files(maintained: Maintained, tmp_path: Path) -> None:
+    """A second maintenance commits nothing; the next run adds to the files, and the pinned version before stays readable."""
+    path = linked(maintained.path, tmp_path / "w")
+    heads = [head_of(str(path), table) for table in (FACTS, NOTES, gold.RUNS)]
+    maintain(warehouse_at(path, "again", NOW), retain_days=45)
+    assert [head_of(str(path), table) for table in (FACTS, NOTES, gold.RUNS)] == heads
+    after = night(path, 5)
+    assert len(Version(str(path), NOTES, after["notes"]).files()) == 2
+    assert digests_at(path, maintained.pinned[-1]) == maintained.digests[-1]
 
 
 def test_compaction_that_changes_rows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,11 +38,10 @@ def test_foreign_files_are_refused_at_once(tmp_path: Path, content: bytes) -> No
         read(tmp_path / "a", content)
 
 
-@pytest.mark.slow
 def test_what_was_unpacked_in_front_of_damage_is_given_out(tmp_path: Path) -> None:
     """Every packet that is whole in the readable part of a cut-off compressed file comes out."""
     data = bytes(ether() / V4)
-    content = gzip.compress(pcap([bytes(ether() / V4 / str(number)) for number in range(3_000)]))
+    content = gzip.compress(pcap([data + b"%d" % number for number in range(3_000)]))
     path = tmp_path / "a"
     for end in range(len(content) // 2, len(content) - 8, 397):
         path.write_bytes(content[:end])

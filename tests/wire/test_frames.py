@@ -106,18 +106,17 @@ def test_string_lengths_of_a_binary_header_are_bounded(size: int) -> None:
     assert peak < MIB
 
 
-def test_negative_key_length_is_refused() -> None:
-    """A key length below zero is an error, not an empty key."""
-    ext = struct.pack(">h", -1) + b"a" + long_string(b"b")
-    header = struct.pack(">hbhii", 105, 0, 407, 1, 0) + struct.pack(">ii", 0, len(ext)) + ext
-    assert refusal(frame(header, b"", 1)) is Reason.BAD_HEADER
-
-
-def test_a_value_that_runs_into_the_body_is_refused_as_in_java() -> None:
-    """Java reads such a value from the body and then finds the body too short."""
-    ext = short_string(b"k") + struct.pack(">i", 6) + b"abcd"
-    header = struct.pack(">hbhii", 105, 0, 407, 1, 0) + struct.pack(">ii", 0, len(ext)) + ext
-    assert refusal(frame(header, b"xy", 1)) is Reason.BAD_HEADER
+@pytest.mark.parametrize(
+    ("ext", "body"),
+    [
+        (struct.pack(">h", -1) + b"a" + long_string(b"b"), b""),
+        (short_string(b"k") + struct.pack(">i", 6) + b"abcd", b"xy"),
+    ],
+)
+def test_ext_fields_lie_within_a_binary_header(ext: bytes, body: bytes) -> None:
+    """A key length below zero is no empty key; Java reads a value that runs on from the body, and finds that too short."""
+    header = struct.pack(">hbhiiii", 105, 0, 407, 1, 0, 0, len(ext)) + ext
+    assert refusal(frame(header, body, 1)) is Reason.BAD_HEADER
 
 
 def test_too_many_ext_fields_are_refused_in_both_serializations() -> None:

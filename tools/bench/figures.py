@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -126,21 +127,14 @@ class Bench:
         return {version: took[1:] for version, took in found.items()}
 
 
-def _figures(
-    name: str, took: dict[str, list[Ran]], bar: float, of: Callable[[Ran], float], unit: str
-) -> list[Measured]:
+def _figures(name: str, took: dict[str, list[Ran]], bar: float, of: Callable[[Ran], float]) -> list[Measured]:
     """Return a figure of this version by a number, and by the version before, which is not to be faster."""
     values = {version: [of(each) for each in runs] for version, runs in took.items()}
-    found: list[Measured] = [Ratio(name, THIS, 1.0, values, bar, unit=unit)]
-    return [*found, Ratio(f"{name}, this ÷ before", THIS, BEFORE, values, 1.1, unit=unit)] if BEFORE in took else found
+    found: list[Measured] = [Ratio(name, THIS, 1.0, values, bar)]
+    return [*found, Ratio(f"{name}, this ÷ before", THIS, BEFORE, values, 1.1)] if BEFORE in took else found
 
 
-def _wall(took: Ran) -> float:
-    return took.wall_s
-
-
-def _cpu(took: Ran) -> float:
-    return took.cpu_s
+_wall, _cpu = attrgetter("wall_s"), attrgetter("cpu_s")
 
 
 def network(bench: Bench) -> list[Measured]:
@@ -165,8 +159,8 @@ def network(bench: Bench) -> list[Measured]:
     for version in bench.versions:
         bench.run(version, "ingest", "--input", recorded, "--warehouse", bench.fresh("network-read", version))
     return [
-        *_figures(f"{name}, whole nightly", bench.each(whole), 30, _wall, "s"),
-        *_figures(f"{name}, CPU of replay and after", bench.each(after), 12, _cpu, "s"),
+        *_figures(f"{name}, whole nightly", bench.each(whole), 30, _wall),
+        *_figures(f"{name}, CPU of replay and after", bench.each(after), 12, _cpu),
     ]
 
 
@@ -183,8 +177,8 @@ def demo(bench: Bench) -> list[Measured]:
         return took, took.printed
 
     return [
-        *_figures("bundled capture, demo", bench.each(whole), 8, _wall, "s"),
-        *_figures("ask route-at, CPU of a process", bench.each(route), 0.2, _cpu, "s"),
+        *_figures("bundled capture, demo", bench.each(whole), 8, _wall),
+        *_figures("ask route-at, CPU of a process", bench.each(route), 0.2, _cpu),
     ]
 
 
@@ -324,7 +318,7 @@ def reading(bench: Bench) -> list[Measured]:
             return took, _counts(took.printed)
 
         took = bench.each(partial(ingest, file))
-        found += _figures(f"reading {name}, CPU", took, 60, _cpu, "s")
+        found += _figures(f"reading {name}, CPU", took, 60, _cpu)
         values = {
             "pcap": [each.cpu_s for each in took[THIS]],
             "pcapng": [ingest(again, THIS)[0].cpu_s for _ in range(bench.rounds)],

@@ -55,11 +55,6 @@ def ha_addr(b: int) -> str:
     return f"{_host(b)}:{_HA_PORT}"
 
 
-def broker_endpoint(b: int, n: int) -> str:
-    """Return from where broker `b` speaks to name server `n`."""
-    return f"{_host(b)}:{_CLIENT_PORT + n}"
-
-
 def told_versions(fleet: Fleet, versions: Versions) -> tuple[Longs, Longs]:
     """Return the data versions that brokers tell on a day: when made (epoch milliseconds), and the counters.
 
@@ -93,7 +88,7 @@ class EventRows:
         self._ha_addrs = pa.array(map(ha_addr, everyone))
         self._origins = pa.array([f"{fleet.seed}/{plan.n}/{b}/" for b in everyone])
         begin_us = day_start_us(fleet.start)
-        endpoints = [broker_endpoint(b, plan.n) for b in everyone]
+        endpoints = [f"{_host(b)}:{_CLIENT_PORT + plan.n}" for b in everyone]
         # A connection outlives outages, but not the process to which it goes.
         opened_us = (begin_us + started_us for started_us in plan.started_us.tolist())
         self._channels = pa.array([f"{endpoints[b]}#{(us + b) * NS_PER_US}" for us in opened_us for b in everyone])
@@ -208,12 +203,8 @@ def _namesrv_event(fleet: Fleet, n: int, kind: str, at_us: int, ns: int) -> Colu
 
 def tables_of(fleet: Fleet, versions: Iterable[int]) -> list[tuple[int, int]]:
     """Return which topic table each broker has, of these versions of them: whose it is (-1: everybody's), and its version."""
-    return [table_of_broker(fleet, b, version) for b, version in enumerate(versions)]
-
-
-def table_of_broker(fleet: Fleet, b: int, version: int) -> tuple[int, int]:
-    """Return which topic table broker `b` has at this version of it."""
-    return (-1 if fleet.shared_topics else b, version) if fleet.topics else (-1, 0)
+    of_brokers = [(-1 if fleet.shared_topics else b, version) for b, version in enumerate(versions)]
+    return of_brokers if fleet.topics else [(-1, 0) for _ in of_brokers]
 
 
 def topic_configs_from(tables: Iterable[TopicTable], run_id: str) -> pa.Table:

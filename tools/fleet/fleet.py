@@ -169,15 +169,11 @@ class Fleet:
         _require(day >= self.start, f"{day}: the fleet starts on {self.start}")
         return (day - self.start).days
 
-    def topic_name(self, owner: int, n: int) -> str:
-        """Return the name of topic `n` of broker `owner` (-1: of all brokers)."""
-        return f"topic-{n:05}" if owner < 0 else f"b{owner:05}-topic-{n:05}"
-
     def topic_table(self, owner: int, version: int) -> TopicTable:
         """Return the topic table of broker `owner` (-1: of all brokers) after `version` changes of it."""
         topics = [
             {
-                "topic": self.topic_name(owner, n),
+                "topic": f"topic-{n:05}" if owner < 0 else f"b{owner:05}-topic-{n:05}",
                 "read_queue_nums": 8,
                 "write_queue_nums": 8,
                 "perm": 6,
