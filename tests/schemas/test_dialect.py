@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,13 +21,13 @@ def test_what_was_translated_is_kept_until_a_source_changes(tmp_path: Path) -> N
     """A copy of `schemas` translates once; after a change of a file it translates again, and says what the file says."""
     shutil.copytree(Path(asked.__file__).parent, tmp_path / "schemas", ignore=shutil.ignore_patterns(asked.KEPT))
     code = "import sys; from schemas import asked; print(asked.statement('query.flapping'), 'sqlglot' in sys.modules)"
-    known: Any = {
-        "cwd": tmp_path,
-        "env": {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"},
-    }
+    words, known = (
+        [sys.executable, "-c", code],
+        {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"},
+    )
 
     def said() -> str:
-        ran = subprocess.run([sys.executable, "-c", code], **known, capture_output=True, text=True, check=True)
+        ran = subprocess.run(words, cwd=tmp_path, env=known, capture_output=True, text=True, check=True)
         return ran.stdout.strip()
 
     (first, translated), (second, again) = said().rsplit(" ", 1), said().rsplit(" ", 1)
