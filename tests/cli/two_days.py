@@ -1,6 +1,6 @@
 """Rows of two days, as nights publish them.
 
-10.0.0.9:9876 is a 4.x server, 10.0.0.8:9876 a 5.x server that has seen one day only. On the first day
+10.0.0.9:9876 is a 4.x server, 10.0.0.8:9876 a 5.x server with acting masters that has seen one day only. On the first day
 10.0.0.9:9876 learns T from broker-a at 10:00, its queues grow at 12:00 exactly; on the second day broker-a
 goes at 09:00.
 """
@@ -25,13 +25,15 @@ DOWN = event("down", "09:00", NEXT_DAY)
 FULL, NOT_RECORDED = "known in full", "not recorded; recorded: 2026-03-01T00:00:00Z to 2026-03-01T23:59:59Z"
 LIVE: Row = {"broker_name": "broker-a", "broker_addr": ADDR, "heartbeat_timeout_ms": 120_000}
 BROKER = f'{{"brokerAddrs":{{"0":"{ADDR}"}},"brokerName":"broker-a","cluster":"C"}}'
+WITHOUT_MASTER = {"read-only": 4, "writable": 6, "rmq_sys_SYNC_BROKER_MEMBER_broker-s": 4}
+"""Topics of a group that has slaves alone, and their permissions."""
 CONF: Row = {"namespace": "ORDER_TOPIC_CONFIG", "config_key": "T", "config_value": "broker-a:4"}
 
 
-def serves_conf(ns: str, day: dt.date, value: str) -> Row:
-    """Return whether a name server serves order confs."""
+def setting(ns: str, day: dt.date, value: str, name: str = "order_message_enable") -> Row:
+    """Return whether a name server serves order confs, or has another setting."""
     said = {
-        "setting": "order_message_enable",
+        "setting": name,
         "value": value,
         "source": "given",
         "restart_value": value,
@@ -71,10 +73,14 @@ def heartbeat(at: Event, offset: int) -> Row:
 
 
 ROWS: dict[Table, list[Row]] = {
-    gold.TOPIC_QUEUE_HISTORY: [of_t(4, UP, GROWN), of_t(8, GROWN, DOWN), of_t(2, UP5, perm=4, namesrv_id=NS5)],
+    gold.TOPIC_QUEUE_HISTORY: [
+        *(of_t(4, UP, GROWN), of_t(8, GROWN, DOWN), of_t(2, UP5, perm=4, namesrv_id=NS5)),
+        *(queues(name, "broker-s", UP5, perm=perm, namesrv_id=NS5) for name, perm in WITHOUT_MASTER.items()),
+    ],
     gold.BROKER_ADDR_HISTORY: [
         member("broker-a", 0, ADDR, UP, DOWN),
         member("broker-a", None, None, UP5, namesrv_id=NS5),
+        *(member("broker-s", n, f"10.0.0.{n}:1", UP5, namesrv_id=NS5, enable_acting_master=True) for n in (2, 1)),
     ],
     gold.BROKER_LIVE_HISTORY: [
         alive(UP, DOWN, **LIVE, first_update_time=UP[1], last_update_time=BEAT[1]),
@@ -92,9 +98,10 @@ ROWS: dict[Table, list[Row]] = {
         alive(UP5, **{**CONF, "config_value": "broker-a:2", "namesrv_id": NS5}),
     ],
     gold.NAMESRV_SETTINGS: [
-        serves_conf(NS4, DAY, "true"),
-        serves_conf(NS4, NEXT_DAY, "true"),
-        serves_conf(NS5, DAY, "false"),
+        setting(NS4, DAY, "true"),
+        setting(NS4, NEXT_DAY, "true"),
+        setting(NS5, DAY, "false"),
+        setting(NS5, DAY, "true", "support_acting_master"),
     ],
     gold.EVENT_OUTCOMES: [
         outcome(UP, "register_broker"),

@@ -1,7 +1,7 @@
 -- Columns of a route for one broker name, as functions return them.
 -- column cluster_name STRING: Cluster of the group
 -- column broker_name STRING: Broker name
--- column broker_addrs MAP<BIGINT, STRING>: Addresses by broker id, 0 = master; empty: the group has no members
+-- column broker_addrs MAP<BIGINT, STRING>: Addresses by broker id as clients are given them: 0 = master, or the slave that acts as one (supportActingMaster); empty: the group has no members
 -- column read_queue_nums INT: Queues to read from
 -- column write_queue_nums INT: Queues to write to
 -- column perm STRING: Permission as mqadmin spells it: RW-
