@@ -42,7 +42,7 @@ from schemas.table import (
 )
 
 SOURCE = columns("""
-    source_file* STRING: Name of the file that the row was read from, without its folder
+    source_file* STRING: Name of the file that the row was read from, with folders where its run read several of that name
     source_offset* BIGINT: Packet number (capture) or line number (event log) in that file, from 1
     ingest_run* STRING: Run that read the row
 """)
@@ -76,8 +76,8 @@ FOLLOWING_ID = """coalesce(stated_id, md5(concat_ws('|', namesrv_addr, channel_i
 CAST(unix_micros({time}) AS STRING), CAST(nth AS STRING))))"""
 STATED_ID = Column("stated_id", STRING, "event_id as its source states it; NULL if it follows from the row")
 SOURCE_RULES = rules("""
-    source_file_is_a_name: source_file is a name without a folder.
-        NOT contains(source_file, '/')
+    source_file_is_relative: source_file does not begin at the root.
+        source_file NOT LIKE '/%'
     source_offset_counts_from_1: Packets and lines are counted from 1.
         source_offset >= 1
 """)
@@ -487,7 +487,7 @@ SOURCES = Table(
     "one input file, known by its content",
     columns("""
         content_sha256* STRING: SHA-256 of the file as read
-        source_file* STRING: Name of the file, without its folder
+        source_file* STRING: Name of the file, with folders where its run read several of that name
         kind* STRING: capture, event_log, namesrv_log or broker_log; addresses: not a file, but new knowledge about which
             addresses are one name server, after which rows get new namesrv_ids
         bytes* BIGINT: Size of the file

@@ -34,9 +34,10 @@ _FOR_OTHERS = ("_committed", "_stored", "_rows_at", "utc")
 _Asked = tuple[str, dict[str, Any]]
 """A statement in DuckDB's dialect, and its values."""
 _EXPLAINED = """
-    SELECT DISTINCT w.*, s.content_sha256, s.kind AS source_kind
+    SELECT w.*, s.content_sha256, s.kind AS source_kind
     FROM why($topic, $t) AS w
-    LEFT JOIN sources AS s ON s.source_file = w.source_file AND s.ingest_run = w.ingest_run
+    -- what was answered in a later run was asked in a file of a run before it
+    ASOF LEFT JOIN sources AS s ON s.source_file = w.source_file AND s.ingest_run <= w.ingest_run
     ORDER BY w.namesrv_id"""
 """`why` for `$topic` at `$t` on each name server, with the file in which the event behind it is recorded."""
 _ROUTE = "SELECT * FROM route_at($topic, $t) ORDER BY namesrv_id, broker_name"

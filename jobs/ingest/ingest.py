@@ -430,7 +430,7 @@ def read(
         if source.sha256 in left_out:
             rows.append({**source.row(error=left_out[source.sha256]), "verdict": bronze.REFUSED})
             result.errors.append(left_out[source.sha256])
-            result.sources.append(source.path.name)
+            result.sources.append(source.name)
     if rows:
         counts, none = list(result.counts.items()), list[object]()
         days = [none if row["verdict"] == bronze.REFUSED else result.days for row in rows]
@@ -525,12 +525,12 @@ def _refused(warehouse: Warehouse, staging: Staging, files: Sequence[ReadSource]
             row["verdict"] = bronze.UNREAD
         if not count:
             continue
-        if (why := found.refusal(warehouse.conf, source.path.name, frames)) is not None:
+        if (why := found.refusal(warehouse.conf, source.name, frames)) is not None:
             wrong[source.sha256] = why
         elif 2 * count > frames:
             row["verdict"] = bronze.UNREAD
             if row["error"] is None:
-                row["error"] = text = found.described(source.path.name, frames)
+                row["error"] = text = found.described(source.name, frames)
                 result.errors.append(text)
     return wrong
 
@@ -547,7 +547,7 @@ def _fresh_sources(warehouse: Warehouse, given: Given, result: Ingested, waiting
     """Return the files that no run has noted, each content once, in order of time; note the others in `result`."""
     known = {source.sha256: source for source in warehouse.recorded()} if given.sources or given.known else {}
     fresh: dict[str, Source] = {}
-    names = [(source.sha256, source.path.name) for source in given.sources]
+    names = [(source.sha256, source.name) for source in given.sources]
     for source in given.sources:
         if source.sha256 not in known:
             fresh.setdefault(source.sha256, source)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, repeat
 from operator import itemgetter
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +35,7 @@ class Part(NamedTuple):
     The task writes its rows into files whose names begin with `name`. `log`: set for a name server's own log, which is one part.
     """
 
-    path: Path
+    source: Source
     start: int
     stop: int | None
     name: str
@@ -46,8 +45,8 @@ class Part(NamedTuple):
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks of the part."""
         if self.log is not None:
-            return read_log(self.path, self.log)
-        return read_blocks(self.path, self.start, self.stop)
+            return read_log(self.source.path, self.log, self.source.name)
+        return read_blocks(self.source.path, self.start, self.stop, self.source.name)
 
 
 @dataclass(slots=True)
@@ -151,7 +150,7 @@ class Reading:
         noted += self._read_captures([source for source in sources if source.kind == "capture"])
         noted += self._beside_captures([source for source in sources if source.kind == "namesrv_log"])
         self._result.errors += [read.row["error"] for read in noted if read.row["error"]]
-        self._result.sources += [read.source.path.name for read in noted]
+        self._result.sources += [read.source.name for read in noted]
         self._result.refused.update({reason.value: count for reason, count in self._lateness.refused.items()})
         return noted
 
@@ -168,7 +167,7 @@ class Reading:
             yield from self._read_logs(logs)
             return
         for source in logs:
-            self.foreign[source.sha256] = f"{source.path.name}: not read, since captures show more of {log.namesrv_id}"
+            self.foreign[source.sha256] = f"{source.name}: not read, since captures show more of {log.namesrv_id}"
             yield ReadSource(source, source.row(), range(self._staging.count + 1, self._staging.count + 1))
 
     # -- captures ------------------------------------------------------------------------------------------------------
@@ -244,16 +243,16 @@ class Reading:
         parts, run, log = list[Part](), self._staging.run, self._warehouse.conf.log or NO_LOG_CONF
         for number, source in enumerate(sources):
             if source.kind != "event_log":
-                parts.append(Part(source.path, 0, None, f"log-{number}", run, log))
+                parts.append(Part(source, 0, None, f"log-{number}", run, log))
                 continue
             # Each block of an uncompressed event log is a part.
             size = 0 if is_compressed(source.path) else source.bytes
             starts = range(0, max(1, size), BLOCK_BYTES)
             for start in starts:
                 stop = start + BLOCK_BYTES if start != starts[-1] else None
-                parts.append(Part(source.path, start, stop, f"log-{number}-{start}", run))
+                parts.append(Part(source, start, stop, f"log-{number}-{start}", run))
         read = self._runner(sources).each(read_part, parts)
-        of_path = groupby(zip(parts, read, strict=True), key=lambda pair: pair[0].path)
+        of_path = groupby(zip(parts, read, strict=True), key=lambda pair: pair[0].source)
         for source, (_, some) in zip(sources, of_path, strict=True):
             first = self._staging.count + 1
             row = self._read_log(source, [(part, *of_part) for part, of_part in some])
@@ -262,7 +261,7 @@ class Reading:
 
     def _read_log(self, source: Source, parts: Sequence[tuple[Part, list[ReadBlock], str | None]]) -> Values | None:
         """Add the parts of one event log, which are in order, to the result of the run, unless the log is refused."""
-        lateness, staging, name = self._lateness, self._staging, source.path.name
+        lateness, staging, name = self._lateness, self._staging, source.name
         lateness.begin_file()
         found, line, frames = Quarantined(), 1, 0
         for block in (block for _, blocks, _ in parts for block in blocks):

@@ -249,7 +249,7 @@ def joined_by(points: Sequence[Sequence[Source]], namesrvs: Sequence[set[str]]) 
         with_own = [of for of in found if not of[1].isdisjoint(own)]
         found = [of for of in found if of[1].isdisjoint(own)]
         every = [*files, *(source for others, _ in with_own for source in others)]
-        every.sort(key=lambda source: (source.first_time_ns, source.path.name))
+        every.sort(key=lambda source: (source.first_time_ns, source.name))
         found.append((every, own.union(*(names for _, names in with_own))))
     return [files for files, _ in found]
 
@@ -353,7 +353,7 @@ class _Reader:
         `peeked`: its first segments; `following_ns`: the begin of the next capture.
         """
         self._lateness.begin_file()
-        name, vxlan_ports = source.path.name, self._conf.vxlan_ports
+        name, vxlan_ports = source.name, self._conf.vxlan_ports
         covered = self._covered(source, peeked)
         peeked = [segment for segment in peeked if covered.isdisjoint((segment.src, segment.dst))]
         endpoints = {end for segment in peeked for end in (segment.src, segment.dst)}
@@ -451,12 +451,12 @@ class _Reader:
         The end of the capture is held back, since segments of the next one, which begins at `following_ns`, may belong in between.
         """
         transcript = self._held_of
-        name, before, limit_days = source.path.name, replace(transcript.counts), self._lateness.limit_days
+        name, before, limit_days = source.name, replace(transcript.counts), self._lateness.limit_days
         last_ns = None
         stats = self._stats[name] = CaptureStats()
         self._misdated, self._misdated_rows = Counter(), []
         segments = read_segments(source.path, stats, self._conf.vxlan_ports)
-        read, end = UntilItStops(self._in_order(segments, source.path, limit_days)), list[list[Segment]]()
+        read, end = UntilItStops(self._in_order(segments, source, limit_days)), list[list[Segment]]()
         for some in _without_end(read, 0 if is_known else following_ns, end):
             if self._held:
                 first = bisect_right(some, max(segment.time_ns for segment, _ in self._held), key=_TIME)
@@ -517,14 +517,14 @@ class _Reader:
             row["verdict"] = bronze.UNREAD
         return row
 
-    def _in_order(self, found: Iterable[list[Segment]], path: Path, limit_days: int) -> Iterator[list[Segment]]:
+    def _in_order(self, found: Iterable[list[Segment]], source: Source, limit_days: int) -> Iterator[list[Segment]]:
         """Yield segments up to the first before which the clock goes back too far. Raises UnorderedError there.
 
         Segments at times that cannot be are left out.
         """
         latest_ns = 0
         for some in found:
-            segments = self._without_misdated(some, path.name)
+            segments = self._without_misdated(some, source.name)
             times = np.array([latest_ns, *map(_TIME, segments)], np.int64)
             latest = np.maximum.accumulate(times)
             behind = np.flatnonzero(latest - times > limit_days * _NS_PER_DAY)
@@ -533,7 +533,7 @@ class _Reader:
                 yield segments[: at - 1]
                 back = f"from {instant(int(latest[at]))} to {instant(int(times[at]))}"
                 raise UnorderedError(
-                    path, segments[at - 1].packet_no, f"the clock goes back {back}, beyond late.limit_days"
+                    source.path, segments[at - 1].packet_no, f"the clock goes back {back}, beyond late.limit_days"
                 )
             latest_ns = int(latest[-1])
             yield segments
@@ -599,7 +599,7 @@ class _Reader:
 
     def _report_left_out(self, source: Source, row: Values) -> None:
         """Report what was left out of a capture; make it an error if it may concern a name server, or if nothing else is left."""
-        stats, name = self._stats[source.path.name], source.path.name
+        stats, name = self._stats[source.name], source.name
         has_namesrv = name in self._transcript.files() | self._earlier.files() | self._again.keys()
         if stats.left_out:
             self._found.left_out.append(f"{name}: of {stats.packets:,} packets {described(stats.left_out)}")

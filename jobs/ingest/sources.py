@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -65,20 +65,24 @@ class Source:
     """For a capture: what all files of its recording point have in common."""
     fingerprint: str | None = None
     """Identifies the file without reading it: a hash of path, size and time."""
+    name: str = ""
+    """What it is called in rows and messages; no other file of its run is called so."""
 
     def change(self) -> str | None:
         """Return how the file has changed since it was examined; None if it has not."""
         if not self.is_readable:
-            return f"{self.path.name}: it cannot be read to its end"
+            return f"{self.name}: it cannot be read to its end"
         try:
             now = self.path.stat()
         except OSError as error:
             return str(error)
         if now.st_size != self.bytes:
             how = "grows" if now.st_size > self.bytes else "shrinks"
-            return f"{self.path.name}: it {how} while it is read, from {self.bytes:,} to {now.st_size:,} bytes: give it again"
+            return (
+                f"{self.name}: it {how} while it is read, from {self.bytes:,} to {now.st_size:,} bytes: give it again"
+            )
         is_same = now.st_mtime_ns == self.changed_ns
-        return None if is_same else f"{self.path.name}: it changes while it is read: give it again"
+        return None if is_same else f"{self.name}: it changes while it is read: give it again"
 
     def row(
         self, frames: int = 0, packets: int = 0, last_ns: int | None = None, error: str | None = None
@@ -88,12 +92,12 @@ class Source:
         if self.is_readable:
             error = changed or error
         elif error is not None and self.path.name not in error:
-            error = f"{self.path.name}: {error}"
+            error = f"{self.name}: {error}"
         # A file that was not read whole does not count as read, neither in its old content nor in its new one.
         own = self.sha256 if changed is None else hashlib.sha256(f"{self.sha256} {time.time_ns()}".encode()).hexdigest()
         return {
             "content_sha256": own,
-            "source_file": self.path.name,
+            "source_file": self.name,
             "kind": self.kind,
             "bytes": self.bytes,
             "fingerprint": self.fingerprint if changed is None else None,
@@ -190,8 +194,21 @@ def given_files(warehouse: Warehouse, inputs: Sequence[str], passes: Passes) -> 
         if untold and not found and not given.known:
             raise UsageError(_UNTOLD.format(", ".join(untold)))
         given.errors += [_UNTOLD.format(name) for name in untold]
-        given.sources = sorted(found, key=lambda source: (source.first_time_ns, source.path.name))
+        given.sources = sorted(_told_apart(found), key=lambda source: (source.first_time_ns, source.name))
         yield given
+
+
+def _told_apart(sources: Sequence[Source]) -> Iterator[Source]:
+    """Yield files by names that tell them apart: of several with the same name, by their paths below a common folder."""
+    alike = defaultdict[str, dict[Path, str]](dict)
+    for source in sources:
+        alike[source.path.name][source.path.absolute()] = source.sha256
+    for source in sources:
+        name = source.path.name
+        if len(set(alike[name].values())) > 1:
+            folder = os.path.commonpath([path.parent for path in alike[name]])
+            name = str(source.path.absolute().relative_to(folder))
+        yield replace(source, name=name)
 
 
 def _shown(path: Path | str) -> str:
@@ -231,8 +248,8 @@ def _growing(folder: Path, copies: Path) -> Iterator[Path]:
             content = file.read()
             end = content.rfind(b"\n") + 1
             if end:
-                copies.mkdir(exist_ok=True)
-                copy = copies / path.name.removeprefix(".")
+                copy = copies / path.relative_to(folder).with_name(path.name.removeprefix("."))
+                copy.parent.mkdir(parents=True, exist_ok=True)
                 copy.write_bytes(content[:end])
                 yield copy
 
@@ -309,7 +326,7 @@ def source_of(path: Path, until_us: int | None = None, log: LogConf | None = Non
                     break
         except (CaptureError, OSError):  # its reader reports what is wrong with it
             pass
-    return Source(path, kind, digest.hexdigest(), size, first_ns, changed_ns, is_readable, header)
+    return Source(path, kind, digest.hexdigest(), size, first_ns, changed_ns, is_readable, header, name=path.name)
 
 
 # -- reading them ------------------------------------------------------------------------------------------------------

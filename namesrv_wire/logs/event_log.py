@@ -583,15 +583,15 @@ class Block:
     rows: list[AnyRow] = field(default_factory=list)
 
 
-def read_blocks(path: Path, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+def read_blocks(path: Path, start: int = 0, stop: int | None = None, name: str = "") -> Iterator[Block]:
     """Yield the lines of an event log in file order, of one that is not compressed those that begin from `start` up to `stop`.
 
-    These lie between blocks: they are multiples of `BLOCK_BYTES`.
+    These lie between blocks: they are multiples of `BLOCK_BYTES`. `name`: what rows call the file, by default as it is called.
     A line that is none becomes a quarantine row with its number. A registration is preceded by the `topic_configs` row of its
     topics, unless that is there already. Lines without `seq` get their effect time in ns, made unique in the order of a block;
     equal ones get the same `event_id` and `seq`. Raises `CaptureError` if the file is compressed and damaged, or no event log.
     """
-    name = path.name
+    name = name or path.name
     reader = _Reader(name, 1)
     for line in lines_of(path, start, stop):
         if line is not None:

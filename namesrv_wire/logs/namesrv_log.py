@@ -135,7 +135,7 @@ def time_of(beginning: bytes, zone: tzinfo) -> int:
         return 0
 
 
-def read_log(path: Path, conf: LogConf) -> Iterator[Block]:
+def read_log(path: Path, conf: LogConf, name: str = "") -> Iterator[Block]:
     """Yield the lines of a log in file order, as `read_blocks` does those of an event log.
 
     `Block.ignored` counts the lines that say nothing of a table (`OTHER_LINES`; of those a broker's about name servers:
@@ -143,7 +143,7 @@ def read_log(path: Path, conf: LogConf) -> Iterator[Block]:
     earlier one. Rows that are facts (`is_fact`) are of no line.
     Raises `CaptureError` if the file is compressed and damaged.
     """
-    reader, number = _Log(path.name, conf), 1
+    reader, number = _Log(name or path.name, conf), 1
     block = Block(number)
     for line in lines_of(path):
         if line is not None:

@@ -16,7 +16,7 @@ NULLED = {
 EVENT_PLANTS = {
     "event_id_is_a_digest": {"event_id": "1"},
     "day_is_day_of_effect": {"day": DAY_BEFORE},
-    "source_file_is_a_name": {"source_file": "folder/capture.pcap"},
+    "source_file_is_relative": {"source_file": "/folder/capture.pcap"},
     "source_offset_counts_from_1": {"source_offset": 0},
     "effect_follows_arrival": {"event_time": NOON + dt.timedelta(microseconds=1)},
     "namesrv_id_is_an_address": {"namesrv_id": "ns"},

@@ -20,7 +20,7 @@ from jobs.errors import GateError
 from jobs.ingest import staging as staging_module
 from jobs.ingest.ingest import ingest
 from jobs.ingest.reading import Part, read_part
-from jobs.ingest.sources import Ingested
+from jobs.ingest.sources import Ingested, source_of
 from jobs.ingest.staging import Collector, Run, write_staged
 from namesrv_wire.packets.segments import read_segments
 from schemas import bronze
@@ -132,7 +132,7 @@ def test_a_file_that_is_no_log_costs_itself_alone(tmp_path: Path, monkeypatch: p
     (tmp_path / "in" / "polls.jsonl").write_text('{"t_ms": 1}\n' * 200, encoding="utf-8")
     read = read_in(tmp_path / "w", tmp_path / "in")
     alone = read_in(tmp_path / "alone", capture, log)
-    assert opened == ["a.pcap", "a.pcap"]
+    assert opened == ["a.pcap"] * 4  # by each of two runs: its beginning, and all of it
     assert (read.frames, read.events, read.quarantined) == (alone.frames, alone.events, alone.quarantined)
     assert [error for error in read.errors if "polls.jsonl: 200 of 200 frames or lines are no events" in error]
     assert stored(tmp_path / "w", "sources", "source_file", "verdict") == [
@@ -232,8 +232,8 @@ def test_what_cannot_be_written_is_no_fault_of_the_log_that_is_read(tmp_path: Pa
     """Else a full disk would have it refused for ever; a log that cannot be read is at fault."""
     nowhere, log = Run(str(tmp_path / "none"), "run", FIRST, {}), write(tmp_path / "a.jsonl", [at(1, BEAT)])
     with pytest.raises(FileNotFoundError, match="none"):
-        read_part(Part(log, 0, None, "log", nowhere))
-    assert "gone" in str(read_part(Part(tmp_path / "gone.jsonl", 0, None, "log", nowhere))[1])
+        read_part(Part(source_of(log), 0, None, "log", nowhere))
+    assert "gone" in str(read_part(Part(source_of(tmp_path / "gone.jsonl"), 0, None, "log", nowhere))[1])
 
 
 def test_a_disk_that_is_full_while_a_capture_is_read_is_no_fault_of_it(

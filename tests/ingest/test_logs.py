@@ -7,6 +7,7 @@ import gzip
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,8 +117,8 @@ def test_blocks_that_are_late_are_read_once_more_and_no_oftener(
     packed.write_bytes(gzip.compress(late.read_bytes()))
     taken: list[int] = []
 
-    def counted(path: Path, start: int = 0, stop: int | None = None) -> Iterator[Block]:
-        for block in read_blocks(path, start, stop):
+    def counted(*given: Any) -> Iterator[Block]:
+        for block in read_blocks(*given):
             taken.append(block.count)
             yield block
 

@@ -20,7 +20,8 @@ from jobs.__main__ import main
 from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_UNPUBLISHED, EXIT_USAGE
 from schemas import gold
 from schemas.queries import queries
-from tests.night.nights import Capture, Nights, rows
+from tests.ingest.given import BEAT, at, piece, write
+from tests.night.nights import Capture, Nights, night, rows
 from tests.places import CAPTURE
 
 pytestmark = pytest.mark.slow
@@ -145,6 +146,23 @@ def test_a_file_that_was_not_read_proves_nothing(
     assert main([*words, str(other)]) == EXIT_OK
     assert "not at hand" in capsys.readouterr().out
     assert main([*words, str(tmp_path / "none")]) == EXIT_USAGE
+
+
+def test_the_file_behind_an_event_is_one_of_several_with_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Files of three hosts, each in its folder; a request is in the first, its answer in a file of the next night."""
+    paths = [tmp_path / "in" / host / "namesrv.pcap" for host in ("a", "b", "c")]
+    for path in paths:
+        path.parent.mkdir(parents=True)
+    write(paths[0], [at(1, BEAT)])
+    night(tmp_path / "w", paths[0].parent, piece(paths[1], 0, 744))
+    night(tmp_path / "w", piece(paths[2], 744, 1_000))
+    asked = ["ask", "explain", "broker-b", "2026-11-21 08:54:47", "--warehouse", str(tmp_path / "w")]
+    assert main([*asked, "--capture", str(paths[1])]) == EXIT_OK
+    told = [line for line in capsys.readouterr().out.splitlines() if "  recorded  " in line]
+    sha256 = hashlib.sha256(paths[1].read_bytes()).hexdigest()
+    assert told == [f"  recorded  b/namesrv.pcap, packet 744, SHA-256 {sha256}"]
 
 
 def test_several_statements_are_answered_one_after_the_other(ask) -> None:

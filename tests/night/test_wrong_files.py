@@ -81,7 +81,7 @@ def test_two_wrong_files_among_many_are_left_out(alone: Capture, tmp_path: Path)
     broken_log(tmp_path / "in" / "other" / logs[1].name, 150)
     said = night(tmp_path / "w", tmp_path / "in")
     assert (said.status, said.digests, said.frames) == ("published", alone.summary.digests, alone.summary.frames)
-    assert [error.split(" ")[0] for error in sorted(said.errors)] == ["0-wrong.jsonl:", f"{logs[1].name}:"]
+    assert [error.split(" ")[0] for error in sorted(said.errors)] == ["0-wrong.jsonl:", f"other/{logs[1].name}:"]
     fourth = write_log(tmp_path / "in", FOURTH, [beat("12:00:00")])
     path = Path(shutil.copytree(alone.path, tmp_path / "alone"))
     again, right = night(tmp_path / "w", tmp_path / "in"), night(path, fourth)
