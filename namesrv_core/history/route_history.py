@@ -203,7 +203,8 @@ class RouteState:
             keys = tuple(LiveKey(cluster, addr) for _, addr in broker.broker_addrs)
             has_master = MASTER_ID in broker.addr_of
             is_live = not self._live.isdisjoint(keys)
-            new = self._groups[name] = _Group(keys, is_live, has_master, has_master and bool(data.perm & PERM_WRITE))
+            is_writable = has_master and bool(data.perm & PERM_WRITE) and data.write_queue_nums > 0
+            new = self._groups[name] = _Group(keys, is_live, has_master, is_writable)
         self._show(("brokerDatas", name), text, moved)
         gone, come = (set(group.keys) if group is not None else set[LiveKey]() for group in (old, new))
         for key in gone:

@@ -63,7 +63,7 @@ LANGUAGE = Language(
     {
         "queues": (
             "rows",
-            lambda name, *when, perm=6: row("topic_queue", ("T", name), QueueData(4, 4, perm, 0), *when),
+            lambda name, *when, perm=6, write=4: row("topic_queue", ("T", name), QueueData(4, write, perm, 0), *when),
         ),
         "member": (
             "rows",
