@@ -29,5 +29,5 @@ SELECT
     c.source_offset
 FROM conflicts AS x
 LEFT JOIN causes AS c ON c.namesrv_id = x.namesrv_id AND c.event_id = x.event_id
-WHERE {within(x.effect_time)}
+WHERE IF(x.what = 'two clusters', {overlaps(x.effect_time, x.to_time)}, {within(x.effect_time)})
 ORDER BY x.effect_time, x.namesrv_id, x.broker_name, x.what
