@@ -12,7 +12,7 @@ SELECT
     namesrv_id, broker_name, broker_addr, count(*) AS beats,
     round(CAST(percentile(gap_ms, 0.5) AS DOUBLE), 1) AS p50_ms,
     round(CAST(percentile(gap_ms, 0.99) AS DOUBLE), 1) AS p99_ms, max(gap_ms) AS max_ms, min(lease_ms) AS lease_ms,
-    round(CAST(100 AS DOUBLE) * max(gap_ms) / min(lease_ms), 1) AS max_share,
+    round(CAST(100 AS DOUBLE) * max(gap_ms) / nullif(min(lease_ms), 0), 1) AS max_share,
     max_by(event_id, struct(gap_ms, event_id)) AS event_id
 FROM heartbeat_gaps
 WHERE (:broker IS NULL OR broker_name = :broker) AND {within(after_time)}

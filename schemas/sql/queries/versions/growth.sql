@@ -3,7 +3,7 @@
 -- columns: namesrv_id
 -- column day: day
 -- column topics: number of topics routed at any time that day
--- column queue_rows: rows of topicQueueTable alive in the day
+-- column queue_rows: rows of topicQueueTable alive in the day: topics by broker name
 -- column brokers: addresses in brokerLiveTable in the day
 -- column route_bytes: length of all routes as JSON, at its peak that day
 -- column heaviest: topic with the longest route of the day
@@ -22,21 +22,23 @@ WITH days AS (
     FROM steps
     WINDOW in_time AS (PARTITION BY namesrv_id ORDER BY seq)
 ), spans AS (
-    SELECT namesrv_id, 'queue' AS what, topic AS name, CAST(NULL AS BIGINT) AS bytes, valid_from AS from_time, valid_to AS to_time
+    SELECT
+        namesrv_id, 'queue' AS what, topic AS name, broker_name, CAST(NULL AS BIGINT) AS bytes, valid_from AS from_time,
+        valid_to AS to_time
     FROM topic_queue_history
     UNION ALL
-    SELECT namesrv_id, 'broker', broker_addr, NULL, valid_from, valid_to FROM broker_live_history
+    SELECT namesrv_id, 'broker', broker_addr, broker_name, NULL, valid_from, valid_to FROM broker_live_history
     UNION ALL
     SELECT
-        namesrv_id, 'route', topic, length_after, effect_time,
+        namesrv_id, 'route', topic, NULL, length_after, effect_time,
         lead(effect_time) OVER (PARTITION BY namesrv_id, topic ORDER BY seq)
     FROM route_changes
     UNION ALL
-    SELECT namesrv_id, 'all routes', NULL, bytes, effect_time, until FROM totals
+    SELECT namesrv_id, 'all routes', NULL, NULL, bytes, effect_time, until FROM totals
 )
 SELECT
     d.namesrv_id, d.day, count(DISTINCT IF(s.what = 'queue', s.name, NULL)) AS topics,
-    count(IF(s.what = 'queue', 1, NULL)) AS queue_rows, count(DISTINCT IF(s.what = 'broker', s.name, NULL)) AS brokers,
+    count(DISTINCT IF(s.what = 'queue', struct(s.name, s.broker_name), NULL)) AS queue_rows, count(DISTINCT IF(s.what = 'broker', s.name, NULL)) AS brokers,
     coalesce(max(IF(s.what = 'all routes', s.bytes, NULL)), 0) AS route_bytes,
     max_by(IF(s.what = 'route', s.name, NULL), IF(s.what = 'route', struct(s.bytes, s.name), NULL)) AS heaviest,
     max(IF(s.what = 'route', s.bytes, NULL)) AS heaviest_bytes
