@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 NS4, NS5 = "10.0.0.9:9876", "10.0.0.8:9876"
 ADDR, ADDR5 = "10.0.0.1:10911", "10.0.0.5:10911"
 
-UP, GROWN, UP5 = event("up", "10:00"), event("grown", "12:00"), event("up5", "11:00")
+UP, GROWN = event("up", "10:00"), event("grown", "12:00")
+UP5, OPENED5 = event("up5", "11:00"), event("opened5", "12:30")
 BEAT, UNCHANGED = event("beat", "12:00:30.123456"), event("unchanged", "12:00:40")
 DOWN = event("down", "09:00", NEXT_DAY)
 FULL, NOT_RECORDED = "known in full", "not recorded; recorded: 2026-03-01T00:00:00Z to 2026-03-01T23:59:59Z"
@@ -76,6 +77,8 @@ ROWS: dict[Table, list[Row]] = {
     gold.TOPIC_QUEUE_HISTORY: [
         *(of_t(4, UP, GROWN), of_t(8, GROWN, DOWN), of_t(2, UP5, perm=4, namesrv_id=NS5)),
         *(queues(name, "broker-s", UP5, perm=perm, namesrv_id=NS5) for name, perm in WITHOUT_MASTER.items()),
+        queues("opened", "broker-s", UP5, OPENED5, perm=4, namesrv_id=NS5),
+        queues("opened", "broker-s", OPENED5, namesrv_id=NS5),
     ],
     gold.BROKER_ADDR_HISTORY: [
         member("broker-a", 0, ADDR, UP, DOWN),

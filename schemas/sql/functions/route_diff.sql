@@ -16,7 +16,8 @@ FROM covered AS n
 WHERE NOT n.known
 UNION ALL
 SELECT
-    d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after, max_by(c.event_id, c.position), max(c.known),
+    d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after,
+    coalesce(max_by(c.event_id, c.position) FILTER (WHERE c.of_group), max_by(c.event_id, c.position)), max(c.known),
     max(c.coverage)
 FROM (
     SELECT
@@ -65,27 +66,30 @@ FROM (
 -- each part has a row that says what is known, because Spark refuses outer joins with rows that depend on t1
 JOIN (
     SELECT
-        r.namesrv_id, r.part, r.topic, r.broker_name, r.event.event_id, r.event.position, CAST(NULL AS BOOLEAN) AS known,
+        r.namesrv_id, r.part, r.of_group, r.topic, r.broker_name, r.event.event_id,
+        r.event.position, CAST(NULL AS BOOLEAN) AS known,
         CAST(NULL AS STRING) AS coverage
     FROM (
         SELECT
-            s.namesrv_id, s.part, s.topic, s.broker_name,
+            s.namesrv_id, s.part, s.of_group, s.topic, s.broker_name,
             explode(array(
                 struct(s.opened_by AS event_id, s.valid_from AS effect_time, s.opened_at AS position),
                 struct(s.closed_by AS event_id, s.valid_to AS effect_time, s.closed_at AS position)
             )) AS event
         FROM (
+            -- with the permission to write, a slave may come to act as master, or cease to
             SELECT
-                namesrv_id, 'queues' AS part, topic, broker_name, opened_by, valid_from, opened_at, closed_by, valid_to,
-                closed_at
+                namesrv_id, explode(array('queues', 'addresses')) AS part, FALSE AS of_group, topic, broker_name, opened_by,
+                valid_from, opened_at, closed_by, valid_to, closed_at
             FROM topic_queue_history
             UNION ALL
             SELECT
-                namesrv_id, 'addresses', NULL, broker_name, opened_by, valid_from, opened_at, closed_by, valid_to, closed_at
+                namesrv_id, 'addresses', TRUE, NULL, broker_name, opened_by, valid_from, opened_at, closed_by, valid_to,
+                closed_at
             FROM broker_addr_history
             UNION ALL
             SELECT
-                namesrv_id, 'order_topic_conf', config_key, NULL, opened_by, valid_from, opened_at, closed_by, valid_to,
+                namesrv_id, 'order_topic_conf', FALSE, config_key, NULL, opened_by, valid_from, opened_at, closed_by, valid_to,
                 closed_at
             FROM kv_config_history
             WHERE namespace = 'ORDER_TOPIC_CONFIG'
@@ -94,14 +98,14 @@ JOIN (
     WHERE r.event.event_id IS NOT NULL AND r.event.effect_time > route_diff.t1 AND r.event.effect_time <= route_diff.t2
     UNION ALL
     SELECT
-        namesrv_id, explode(array('queues', 'addresses', 'order_topic_conf')), nothing, nothing, nothing, NULL, known,
+        namesrv_id, explode(array('queues', 'addresses', 'order_topic_conf')), FALSE, nothing, nothing, nothing, NULL, known,
         coverage
     FROM covered
     WHERE is_covered
 ) AS c
     ON c.namesrv_id = d.namesrv_id AND c.part = d.part
     AND (c.event_id IS NULL OR (
-        (c.part = 'addresses' OR c.topic <=> d.topic) AND (c.part = 'order_topic_conf' OR c.broker_name <=> d.broker_name)
+        (c.of_group OR c.topic <=> d.topic) AND (c.part = 'order_topic_conf' OR c.broker_name <=> d.broker_name)
     ))
 GROUP BY d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after
 HAVING max(c.coverage) IS NOT NULL
