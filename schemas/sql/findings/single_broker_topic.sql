@@ -66,9 +66,7 @@ topics AS (
     FROM single AS t
     JOIN members AS m ON m.broker_name = t.broker_name AND m.brokers > 1 AND m.cluster_name <> t.topic
     WHERE t.topic <> t.broker_name
-        AND NOT starts_with(t.topic, '%RETRY%') AND NOT starts_with(t.topic, '%DLQ%')
-        AND NOT starts_with(lower(t.topic), 'rmq_sys_') AND NOT ends_with(t.topic, '_REPLY_TOPIC')
-        AND t.topic NOT IN ('TBW102', 'SELF_TEST_TOPIC', 'BenchmarkTest', 'OFFSET_MOVED_EVENT', 'SCHEDULE_TOPIC_XXXX')
+        AND {of_users(t.topic)}
     GROUP BY ALL
 ),
 

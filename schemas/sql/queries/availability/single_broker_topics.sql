@@ -76,8 +76,8 @@ LEFT JOIN home AS h ON h.namesrv_id = one.namesrv_id AND h.cluster_name = m.clus
 LEFT JOIN topic_queue_history AS tbw
     ON tbw.namesrv_id = one.namesrv_id AND tbw.broker_name = one.broker_name AND tbw.topic = 'TBW102'
     AND tbw.valid_from <= c.valid_from AND (tbw.valid_to IS NULL OR tbw.valid_to > c.valid_from)
--- the topics named like a broker or cluster are left out: they are on one broker by design
-WHERE one.topic NOT IN (one.broker_name, m.cluster_name)
+-- RocketMQ's own topics, and those named like a broker or cluster, are left out: they are on one broker by design
+WHERE one.topic NOT IN (one.broker_name, m.cluster_name) AND {of_users(one.topic)}
 GROUP BY
     one.namesrv_id, m.cluster_name, m.brokers, one.topic, one.broker_name, one.write_queue_nums, c.valid_from, c.opened_by,
     l.lost_time, l.lost_by, h.second_time, h.second_by
