@@ -31,8 +31,8 @@ Tables = Mapping[str, pa.Table]
 _local = threading.local()
 # Up to this many rows, any plan without a nested-loop join is fast enough. For more, a good plan depends on table sizes.
 _FEW = 100_000
-# DuckDB plans an ASOF join of tables of unknown size as a loop.
-_FEW_IN_ORDER = 2_000
+# DuckDB plans an ASOF join of tables of unknown size as a loop; 1.5, the last for Python 3.10, fails at such a plan's second run.
+_FEW_IN_ORDER = 2_000 if int(duckdb.__version__.split(".")[0]) > 1 else -1
 _VALUE = re.compile(r"\$(\w+)")
 # A run over one day asks some two hundred statements. A plan takes a third of a MiB, so few are kept per statement.
 _MOST_PLANNED, _MOST_OF_ONE = 500, 2

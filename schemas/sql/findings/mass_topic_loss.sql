@@ -23,7 +23,12 @@ SELECT
     ) AS subject,
     c.effect_time AS from_time, c.effect_time AS to_time,
     c.topics || ' topics vanished by ' || coalesce(o.operation, 'an event') || ': ' || array_to_string(c.names[1:10], ', ')
-        || coalesce(
+        || if(
+            d.event_id IS NOT NULL AND EXISTS (
+                FROM namesrv_settings AS s
+                WHERE s.setting = 'delete_topic_with_broker_registration' AND s.value = 'true' AND s.from_seq <= o.seq
+                    AND coalesce(c.effect_time < s.valid_to, TRUE)
+            ),
             '; it lists ' || d.topic_count || if(d.topic_count = 1, ' topic', ' topics')
             || ', and deleteTopicWithBrokerRegistration = true deletes those of a broker that its registration does not list', ''
         ) AS detail,
@@ -31,9 +36,4 @@ SELECT
     coalesce(list_transform(o.brokers_gone, lambda gone: gone.broker_name), [o.broker_name]) AS broker_names
 FROM lost AS c
 LEFT JOIN event_outcomes AS o ON o.event_id = c.caused_by
-LEFT JOIN deleting AS d
-    ON d.event_id = c.caused_by AND EXISTS (
-        FROM namesrv_settings AS s
-        WHERE s.setting = 'delete_topic_with_broker_registration' AND s.value = 'true' AND s.from_seq <= o.seq
-            AND coalesce(c.effect_time < s.valid_to, TRUE)
-    )
+LEFT JOIN deleting AS d ON d.event_id = c.caused_by
