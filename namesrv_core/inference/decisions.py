@@ -42,6 +42,7 @@ MOST_ORDERS = 20
 # Times after a race at which the registries of its orders are compared, in seconds.
 _HORIZONS_S = (0, 1, 5, 20, 60, 150, 600)
 _BEATS = (BrokerHeartbeat, QueryDataVersion)
+_OF_NAMESRV = (NamesrvStarted, events.UpdateNamesrvConfig)
 _FIRST_NS = NS_PER_MS
 """At the end of a stall, events that precede the scans made up for are placed this long before that end."""
 _ROOM_NS = NS_PER_US
@@ -333,7 +334,7 @@ def replayed(
     ):
         if type(timed.event) is NamesrvStarted:
             starts.append(timed.seq)
-        if step.changes:
+        if step.changes or isinstance(timed.event, _OF_NAMESRV):
             arrived = day.received[timed.event_id] if timed.event_id in day.answered else timed.seq
             timeline.append(StateChange(timed.seq, min(arrived, timed.seq), step.changes))
     return timeline, starts
