@@ -69,7 +69,7 @@ class _Window(NamedTuple):
 
 
 _MOST_UNDER_WAY = 8
-"""Up to this many overlapping requests are tried; more come from a frozen server that catches up, in any order."""
+"""So many overlapping requests are tried, the first: more wait for a lock, or come from a frozen server that catches up."""
 
 
 class AnswerVerdicts(NamedTuple):
@@ -132,12 +132,16 @@ def all_verdicts(
             last += 1
         further = takewhile(lambda number: arrivals[number] < observed.seq, range(last, len(timeline)))  # noqa: B023
         under_way = (number for number in further if timeline[number].arrival_seq < observed.seq)
-        windows.append(_Window(first, last, nominal, tuple(islice(under_way, _MOST_UNDER_WAY + 1))))
+        windows.append(_Window(first, last, nominal, tuple(islice(under_way, _MOST_UNDER_WAY))))
     found = [AnswerVerdicts(observed, window, {}, []) for observed, window in zip(ordered, windows, strict=True)]
     concerns, to_compare = Concerns(registry, timeline, starts), defaultdict[int, list[AnswerVerdicts]](list)
     for one in found:
         first, last = one.window.first, one.window.last
-        for number in {first, *concerns.between(one.observed.question, first, last), *([last] * _tries_further(one))}:
+        for number in {
+            first,
+            *concerns.between(one.observed.question, first, last),
+            *([last] * bool(one.window.under_way)),
+        }:
             to_compare[number].append(one)
     since = min([*effects[:1], *(one.seq for one in ordered[:1])], default=0) - 1
     states = _States(registry, timeline, namesrv, starts, part_of, since)
@@ -145,16 +149,10 @@ def all_verdicts(
         states.advance_to(number)
         for one in to_compare[number]:
             one.verdicts[number] = states.compare(one.observed)
-            if number < one.window.last or not _tries_further(one):
-                continue
-            if in_all or not any(verdict.matched for verdict in one.verdicts.values()):
+            if number == one.window.last and (in_all or not any(found.matched for found in one.verdicts.values())):
                 one.further.extend(states.compare_further(one.observed, one.window.under_way))
     states.advance_to(len(timeline))
     return found
-
-
-def _tries_further(one: AnswerVerdicts) -> bool:
-    return 0 < len(one.window.under_way) <= _MOST_UNDER_WAY
 
 
 def chosen(answers: Iterable[AnswerVerdicts]) -> list[Verdict]:

@@ -203,7 +203,7 @@ def test_answer_may_show_a_request_that_takes_its_time(topics: str, is_right: bo
     halves = right_in_parts(Registry(V4_9_7), timeline, [observed], Namesrv())
     assert halves == ["a99"] * ("U" not in topics)
     burst = [timeline[0], *(topic(300 + n, name, 80) for n, name in enumerate("VWABCDEFG"))]
-    assert matched(burst, observed) == [(topics == "", False)]
+    assert matched(burst, observed) == [(is_right, is_right and topics != "")]
 
 
 def test_route_and_cluster_may_be_right_in_their_parts() -> None:
