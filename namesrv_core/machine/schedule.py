@@ -138,21 +138,21 @@ class ScanSchedule:
 
         One of a stall is made after what had waited: that is worked off at once, and a beat among it renews its broker's lease. If
         it closes nothing, no lease had ended when the stall did.
-        One of a hold waits for the lock with its first ended lease in hand.
+        One that a hold meets waits for the lock with its first ended lease in hand, behind all others that do.
         """
         tick = epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS + number * self._period_of(epoch)
         if epoch.phase_us is not None:
             index = bisect_left(self._closes, tick - JITTER_NS)
             if index < len(self._closes) and self._closes[index] <= tick + TICK_LATE_NS:
                 tick = self._closes[index] - 1
+        due = tick
         if (stall := _at(self.stalls, tick)) is not None:
             index = bisect_left(self._closes, stall.until_seq)
             late = stall.until_seq + TICK_LATE_NS
             close = min([late, *self._closes[index : index + 1]])
-            return (stall.until_seq if close == late else close - 1), close - 1
-        if (hold := _at(self.holds, tick)) is not None:
-            return tick, hold.until_seq + 1
-        return tick, tick
+            due, tick = (stall.until_seq if close == late else close - 1), close - 1
+        hold = _at(self.holds, due)
+        return due, tick if hold is None else hold.until_seq + NS_PER_US
 
 
 def _at(pauses: Sequence[Stall] | Sequence[Hold], seq: int) -> Stall | Hold | None:
