@@ -244,9 +244,10 @@ class _Verifier:
         intervals = intervals_in({table.name: frame(given.replayed, table) for table in histories})
         self._carried = [interval for interval in intervals if interval.opened_at.seq < from_seq]
         self._capacities = capacities_in(given.capacities)
-        arrivals, one_way = _arrivals(changed, given)
+        is_setting = pc.field("operation") == "update_namesrv_config"
+        arrivals, one_way = _arrivals(outcomes.filter((pc.field("changes") > 0) | is_setting), given)
         self._under_way = UnderWay(changed, one_way, given.namesrv)
-        self._timeline = timeline_of(intervals, from_seq, arrivals)
+        self._timeline = timeline_of(intervals, from_seq, arrivals, [seq for seq, _ in given.namesrv.later])
         contents, numbers = distinct(answers, [name for name in answers.column_names if name not in _OF_ROW])
         questions, question_of = distinct(contents, [name for name in contents.column_names if name not in _OF_ANSWER])
         replies, reply_of = distinct(contents, _OF_ANSWER)
@@ -295,10 +296,6 @@ class _Verifier:
             "reply": self._reply_of,
             # An answer near a change is compared by itself: which state it shows may depend on earlier answers.
             "version": np.where(version < 0, -1 - row, version),
-            # The number of the name server's configuration.
-            "life": np.searchsorted(
-                np.array([seq for seq, _ in self._given.namesrv.later], dtype=np.int64), answered, "right"
-            ),
             "begun_seq": self._under_way.before(asked),
             "row": row,
             "seq": answered,
@@ -355,7 +352,7 @@ def _expected(verdict: Verdict) -> str | None:
 
 
 def _arrivals(changed: pa.Table, given: VerifyInput) -> tuple[dict[int, int], list[str]]:
-    """Return, for requests that changed something, the arrivals of answered ones by position of their effect.
+    """Return, for requests that `changed` something, the arrivals of answered ones by position of their effect.
 
     Also return the ids of the one-way ones.
     """
@@ -373,7 +370,7 @@ def _arrivals(changed: pa.Table, given: VerifyInput) -> tuple[dict[int, int], li
 
 _ALIKE = """
 SELECT arg_min(row, (seq, row)) AS row, begun_seq, question, reply, list(row) AS rows, count(*) AS answers FROM answers
-GROUP BY question, reply, version, life, begun_seq
+GROUP BY question, reply, version, begun_seq
 """
 
 

@@ -297,15 +297,20 @@ def group_of(members: Mapping[object, Member]) -> BrokerData | None:
 
 
 class StateChange(NamedTuple):
-    """The changes at one position. `arrival_seq`: earliest position at which they may have happened (a request's last byte)."""
+    """The changes at one position. `arrival_seq`: earliest position at which they may have happened (a request's last byte).
+
+    Without `changes` it is the name server that changed: its configuration, or its process.
+    """
 
     seq: int
     arrival_seq: int
     changes: tuple[Change, ...]
 
 
-def timeline_of(intervals: Iterable[Interval], from_seq: int, arrivals: dict[int, int]) -> list[StateChange]:
-    """Return the changes from `from_seq` on that opened and closed `intervals`, in order.
+def timeline_of(
+    intervals: Iterable[Interval], from_seq: int, arrivals: dict[int, int], of_namesrv: Iterable[int] = ()
+) -> list[StateChange]:
+    """Return the changes from `from_seq` on that opened and closed `intervals`, in order, and those `of_namesrv`, by position.
 
     Intervals that opened before `from_seq` are the state at the beginning (`restored`) and make no change. `arrivals`:
     by position, when the event of that position had arrived, if that was earlier than its effect.
@@ -321,7 +326,7 @@ def timeline_of(intervals: Iterable[Interval], from_seq: int, arrivals: dict[int
         if interval.closed_at is not None and interval.closed_at.seq >= from_seq:
             edges.append((interval.closed_at, False, interval.table, interval.key, None, False))
     edges.sort(key=lambda edge: edge[:2])
-    timeline = []
+    timeline = [StateChange(seq, arrivals.get(seq, seq), ()) for seq in of_namesrv]
     for seq, of_seq in groupby(edges, key=lambda edge: edge[0].seq):
         own = list(of_seq)
         # What was replaced, maybe more than once, was in its map throughout, and keeps its place.
@@ -342,4 +347,4 @@ def timeline_of(intervals: Iterable[Interval], from_seq: int, arrivals: dict[int
                 changes.append(Change(TABLE_OF[table], key, value))  # type: ignore[arg-type]
         changes += [Change("broker_addr_table", (name,), group_of(groups[name])) for name in touched]  # type: ignore[arg-type]
         timeline.append(StateChange(seq, arrivals.get(seq, seq), tuple(changes)))
-    return timeline
+    return sorted(timeline, key=lambda change: change.seq)

@@ -69,7 +69,7 @@ class _Window(NamedTuple):
 
 
 _MOST_UNDER_WAY = 8
-"""Up to this many overlapping requests are tried; more come from a frozen server that catches up, in any order."""
+"""So many overlapping requests are tried, the first: more wait for a lock, or come from a frozen server that catches up."""
 
 
 class AnswerVerdicts(NamedTuple):
@@ -103,6 +103,7 @@ def verify(
     """Return a verdict for each observation, in the order of the answers.
 
     `registry`: the state before `timeline`; it is changed. `starts`: positions at which the process restarted.
+    Where `namesrv` changes, the timeline has a change without rows.
     """
     return chosen(all_verdicts(registry, timeline, observations, namesrv, starts=starts))
 
@@ -131,28 +132,27 @@ def all_verdicts(
             last += 1
         further = takewhile(lambda number: arrivals[number] < observed.seq, range(last, len(timeline)))  # noqa: B023
         under_way = (number for number in further if timeline[number].arrival_seq < observed.seq)
-        windows.append(_Window(first, last, nominal, tuple(islice(under_way, _MOST_UNDER_WAY + 1))))
+        windows.append(_Window(first, last, nominal, tuple(islice(under_way, _MOST_UNDER_WAY))))
     found = [AnswerVerdicts(observed, window, {}, []) for observed, window in zip(ordered, windows, strict=True)]
     concerns, to_compare = Concerns(registry, timeline, starts), defaultdict[int, list[AnswerVerdicts]](list)
     for one in found:
         first, last = one.window.first, one.window.last
-        for number in {first, *concerns.between(one.observed.question, first, last), *([last] * _tries_further(one))}:
+        for number in {
+            first,
+            *concerns.between(one.observed.question, first, last),
+            *([last] * bool(one.window.under_way)),
+        }:
             to_compare[number].append(one)
-    states = _States(registry, timeline, namesrv, starts, part_of)
+    since = min([*effects[:1], *(one.seq for one in ordered[:1])], default=0) - 1
+    states = _States(registry, timeline, namesrv, starts, part_of, since)
     for number in sorted(to_compare):
         states.advance_to(number)
         for one in to_compare[number]:
             one.verdicts[number] = states.compare(one.observed)
-            if number < one.window.last or not _tries_further(one):
-                continue
-            if in_all or not any(verdict.matched for verdict in one.verdicts.values()):
+            if number == one.window.last and (in_all or not any(found.matched for found in one.verdicts.values())):
                 one.further.extend(states.compare_further(one.observed, one.window.under_way))
     states.advance_to(len(timeline))
     return found
-
-
-def _tries_further(one: AnswerVerdicts) -> bool:
-    return 0 < len(one.window.under_way) <= _MOST_UNDER_WAY
 
 
 def chosen(answers: Iterable[AnswerVerdicts]) -> list[Verdict]:
@@ -194,11 +194,14 @@ class _States:
         namesrv: Namesrv,
         starts: Sequence[int],
         part_of: PartOf | None,
+        since: int,
     ) -> None:
+        """`since`: a position before the timeline, or anywhere if that is empty."""
         self._registry = registry
         self._starts = sorted(starts, reverse=True)
         self._timeline = timeline
         self._namesrv = namesrv
+        self._seq = since
         self._made = 0
         self._part_of = part_of
         self._further: dict[tuple[int, ...], Registry] = {}
@@ -208,6 +211,7 @@ class _States:
             self._start_before(change.seq)  # after a stop, a start changes nothing
             self._registry.apply(change.changes, change.seq // NS_PER_MS)
             self._start_before(change.seq + 1)
+            self._seq = self._seq if change.changes else change.seq
             self._further = {}
         self._made = number
 
@@ -217,20 +221,22 @@ class _States:
             self._registry.restart(self._namesrv.at(self._starts.pop()).profile)
 
     def compare(self, observed: Observed) -> Verdict:
-        return self._compared(observed, self._registry)
+        return self._compared(observed, self._registry, self._seq)
 
     def compare_further(self, observed: Observed, under_way: tuple[int, ...]) -> Iterator[Verdict]:
         """Yield the verdicts with the first of the changes `under_way` made, with the first two, and so on."""
+        seq = self._seq
         for count in range(1, len(under_way) + 1):
             made = under_way[:count]
+            change = self._timeline[made[-1]]
+            seq = seq if change.changes else change.seq
             if made not in self._further:
-                change = self._timeline[made[-1]]
                 self._further[made] = self._further.get(made[:-1], self._registry).copy()
                 self._further[made].apply(change.changes, change.seq // NS_PER_MS)
-            yield self._compared(observed, self._further[made])._replace(in_flight=True)
+            yield self._compared(observed, self._further[made], seq)._replace(in_flight=True)
 
-    def _compared(self, observed: Observed, registry: Registry) -> Verdict:
-        expected = answer_of(registry, observed.question, self._namesrv.at(observed.seq))
+    def _compared(self, observed: Observed, registry: Registry, seq: int) -> Verdict:
+        expected = answer_of(registry, observed.question, self._namesrv.at(seq))
         if self._part_of is None:
             return compared(observed, expected)
         is_same = self._part_of(observed, observed.answered) == self._part_of(observed, expected)
@@ -327,8 +333,9 @@ class Concerns:
         """Parameters as in `verify`, but `registry` is not changed. Cost is linear in the changes of the timeline."""
         # A start that changes nothing shows with the next change, if there is one.
         numbers = (bisect_left(timeline, seq, key=lambda change: change.seq) + 1 for seq in starts)
-        restarts = sorted({number for number in numbers if number <= len(timeline)})
-        self.numbers: dict[TablePart, Sequence[int]] = {_RESTARTS: restarts, _ALL: range(1, len(timeline) + 1)}
+        of_namesrv = {number for number, change in enumerate(timeline, 1) if not change.changes}
+        of_namesrv |= {number for number in numbers if number <= len(timeline)}
+        self.numbers: dict[TablePart, Sequence[int]] = {_NAMESRV: sorted(of_namesrv), _ALL: range(1, len(timeline) + 1)}
         self._names = {topic: set(rows.java_keys()) for topic, rows in registry.topic_queue_table.java_items()}
         self._addrs = {name: {*group.addr_of.values()} for name, group in registry.broker_addr_table.items()}
         found = defaultdict[TablePart, list[int]](list)
@@ -349,7 +356,7 @@ class Concerns:
         else:
             members = self._names.get(question.subject, ()) if isinstance(question, Question) else ()
         parts = parts_read(question, members)
-        return [part for part in ([_ALL] if parts is None else [_RESTARTS, *parts]) if part in self.numbers]
+        return [part for part in ([_ALL] if parts is None else [_NAMESRV, *parts]) if part in self.numbers]
 
     def between(self, question: Question | Event, after: int, until: int) -> Iterator[int]:
         """Yield the numbers of changes that can affect an answer, after one number, up to the other."""
@@ -358,7 +365,7 @@ class Concerns:
             yield from numbers[bisect_right(numbers, after) : bisect_right(numbers, until)]
 
 
-_RESTARTS: TablePart = ("restarts",)
+_NAMESRV: TablePart = ("namesrv",)
 _ALL: TablePart = ("all",)
 Name = str | None
 

@@ -42,6 +42,7 @@ MOST_ORDERS = 20
 # Times after a race at which the registries of its orders are compared, in seconds.
 _HORIZONS_S = (0, 1, 5, 20, 60, 150, 600)
 _BEATS = (BrokerHeartbeat, QueryDataVersion)
+_OF_NAMESRV = (NamesrvStarted, events.UpdateNamesrvConfig)
 _FIRST_NS = NS_PER_MS
 """At the end of a stall, events that precede the scans made up for are placed this long before that end."""
 _ROOM_NS = NS_PER_US
@@ -93,11 +94,17 @@ class Deciding:
         fork = _Fork(self.day, self._named, self._asked, registry, self._waiting, position)
         taken, found = fork.decide()
         self._waiting = fork.others
-        self.next_seq = self._waiting[0].span[0] if self._waiting else inf
         self._decided += found
         if taken:
-            self.day, self.has_moved = self.day._replace(timed_events=ordered(self.day.timed_events, taken)), True
+            before = self.day.timed_events
+            self.day, self.has_moved = self.day._replace(timed_events=ordered(before, taken)), True
             self._named = None
+            # Who is to come before or behind one that was moved comes before or behind it where it is now.
+            now = {timed.event_id: timed.seq for timed in self.day.timed_events}
+            moved = {timed.seq: seq for timed in before if (seq := now[timed.event_id]) != timed.seq}
+            races = (one.race.following(moved) for one in self._waiting)
+            self._waiting = sorted((_Waiting(race.span, race.decision_id, race) for race in races), key=itemgetter(0))
+        self.next_seq = self._waiting[0].span[0] if self._waiting else inf
 
     @cached_property
     def _asked(self) -> Named[Observed]:
@@ -160,7 +167,7 @@ class _Fork:
             if one.span[0] > last:  # all behind it begin later, too
                 self.others += waiting[number:]
                 break
-            if any(not self.unit.nodes.isdisjoint(nodes_of(timed.event)) for timed in one.race.timed_events):
+            if self.unit.nodes.issuperset(node for timed in one.race.timed_events for node in nodes_of(timed.event)):
                 self.races[one.decision_id] = one.race
                 last = max(last, one.span[1])
             else:
@@ -333,7 +340,7 @@ def replayed(
     ):
         if type(timed.event) is NamesrvStarted:
             starts.append(timed.seq)
-        if step.changes:
+        if step.changes or isinstance(timed.event, _OF_NAMESRV):
             arrived = day.received[timed.event_id] if timed.event_id in day.answered else timed.seq
             timeline.append(StateChange(timed.seq, min(arrived, timed.seq), step.changes))
     return timeline, starts
@@ -407,11 +414,15 @@ _SEEN = (events.AnswerObserved, events.ResponseObserved)
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """Brokers that belong together. `topics`: all that they register; `own_topics`: those that no other unit has at first."""
+    """Brokers that belong together. `topics`: all that they register; `own_topics`: those that no other unit has at first.
+
+    `are_listed`: whether queue data are in the order in which they came.
+    """
 
     nodes: frozenset[Node]
     topics: frozenset[str | None]
     find_own_topics: Callable[[], Mapping[str | None, float]]
+    are_listed: bool = False
 
     @cached_property
     def own_topics(self) -> Mapping[str | None, float]:
@@ -435,9 +446,11 @@ class Unit:
         for namespace, values in registry.kv_config_table.java_items():
             rows.append(Change("kv_config_table", (namespace, None), KvValue(None)))
             rows += [Change("kv_config_table", (namespace, key), value) for key, value in values.java_items()]
+        queues = registry.topic_queue_table
+        for topic in dict.fromkeys(topic for name in self.names for topic in queues.topics_of_name(name)):
+            own_queues = ((name, data) for name, data in queues[topic].items() if name in self.names)
+            rows += [Change("topic_queue_table", (topic, name), data) for name, data in own_queues]
         for name in self.names:
-            for topic in registry.topic_queue_table.topics_of_name(name):
-                rows.append(Change("topic_queue_table", (topic, name), registry.queue_data(topic, name)))
             for cluster in registry.cluster_addr_table.clusters_of_name(name):
                 rows.append(Change("cluster_addr_table", (cluster, name), value=True))
             rows.append(Change("broker_addr_table", (name,), registry.broker_addr_table.get(name)))
@@ -472,7 +485,9 @@ class Unit:
         if shown is None or isinstance(shown, ShownTopics):
             return shown and ShownTopics(shown.topics & self.own_topics.keys())
         own = shown_of(shown, self.names)
-        return own._replace(order_topic_conf=None) if isinstance(own, ShownRoute) else own
+        if isinstance(own, ShownRoute):
+            return own._replace(order_topic_conf=None), self.are_listed and [*own.queue_datas]
+        return own
 
 
 def unit_around(registry: Registry, met: Iterable[Node], named: Named[TimedEvent], span: tuple[int, int]) -> Unit:
@@ -508,7 +523,7 @@ def unit_around(registry: Registry, met: Iterable[Node], named: Named[TimedEvent
         held = registry.topic_queue_table
         return {t: since.get(t, inf) for t in topics if names.issuperset(held.names_of_topic(t))}
 
-    return Unit(frozenset(nodes), frozenset(topics), own_topics)
+    return Unit(frozenset(nodes), frozenset(topics), own_topics, registry.profile.lists_queue_data)
 
 
 def _registered(timed_events: Iterable[TimedEvent]) -> Iterator[tuple[int, str | None, TopicTable]]:

@@ -19,7 +19,7 @@ from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.schedule import ScanSchedule
 from namesrv_core.machine.step import live_key_of
-from namesrv_core.machine.tables import LiveKey
+from namesrv_core.machine.tables import MASTER_ID, LiveKey
 from namesrv_core.replay.loop import TimedEvent, is_unknown
 
 # An event this soon after another races with it.
@@ -123,6 +123,15 @@ class Race(NamedTuple):
         seqs = [*(timed.seq for timed in self.timed_events), *moves]
         return min([*seqs, self.received or seqs[0]]), max(seqs)
 
+    def following(self, moved: Mapping[int, int]) -> Race:
+        """Return it with its moves to where others were that have `moved` as moves to where these are now."""
+        return self._replace(
+            alternatives=tuple(
+                one._replace(moves=tuple(move._replace(seq=moved.get(move.seq, move.seq)) for move in one.moves))
+                for one in self.alternatives
+            )
+        )
+
     @property
     def decision_id(self) -> str:
         """Return the id of the decision on this race, 32 hex digits."""
@@ -194,7 +203,7 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
     for later in changing:
         if type(later.event) is events.ChannelDestroyed:
             continue
-        met = _met(later.event, day.namesrv)
+        met = _met(later.event, day.namesrv.at(later.seq))
         if _is_done_unseen(day, later):
             behind = named.of(met, (later.seq, later.seq + REMOVAL_LAG_NS))
             yield from _lagging_and_others(day, later, behind, owners)
@@ -208,7 +217,7 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
                     yield from _close_and_registration(day, earlier, later, received, held, owners)
             elif held[0] < earlier.seq < received:
                 yield from _waiting_and_registration(day, earlier, later, held[1])
-            elif earlier.seq >= received and _related(earlier.event, later.event):
+            elif earlier.seq >= received and _related(earlier.event, later.event, day.namesrv.at(later.seq)):
                 default = Alternative("in the order of their responses")
                 others = [Alternative("the other way round", (Move(later.event_id, earlier.seq, -1),))]
                 until = _held_at(day, earlier.seq)[1]
@@ -238,7 +247,7 @@ def _lagging_and_others(day: Day, lagging: TimedEvent, behind: Sequence[TimedEve
     for other in behind:
         if type(other.event) is not events.ChannelDestroyed:
             received = day.received.get(other.event_id, 0)
-            kind, races = "overlapping_requests", _related(event, other.event)
+            kind, races = "overlapping_requests", _related(event, other.event, day.namesrv.at(lagging.seq))
             races &= received > lagging.seq
             races &= _held_at(day, received)[0] >= lagging.seq or not _are_of_one(event, other.event)
         elif isinstance(event, (events.RegisterBroker, events.UnregisterBroker)):
@@ -342,10 +351,13 @@ def key_of(
     return live_key_of(namesrv, event.cluster_name, event.broker_addr)
 
 
-def _related(one: events.Event, other: events.Event) -> bool:
-    """Return whether two events touch the same rows."""
+def _related(one: events.Event, other: events.Event, namesrv: Namesrv) -> bool:
+    """Return whether two events touch the same rows, or, before 4.9.4, the same lists of queue data."""
     if _touched(one) & _touched(other):
         return True
+    if isinstance(one, events.RegisterBroker) and isinstance(other, events.RegisterBroker):
+        listed = [of.topics.names for of in (one, other) if of.topics and of.broker_id == MASTER_ID]
+        return namesrv.profile.lists_queue_data and len(listed) > 1 and not listed[0].isdisjoint(listed[1])
     return any(
         isinstance(first, events.RegisterBroker)
         and isinstance(second, (events.DeleteTopic, events.RegisterTopic))
@@ -374,7 +386,8 @@ def _written(event: events.Event, owners: Owners) -> set[_Row]:
 def _met(event: events.Event, namesrv: Namesrv) -> set[_Row]:
     """Return the rows under which `_written` has the events that a request may race with."""
     if isinstance(event, events.RegisterBroker):
-        return _touched(event) | {("live", *key_of(namesrv, event)), _TOPIC_REQUESTS}
+        lists = {_TABLES} if namesrv.profile.lists_queue_data else set()
+        return _touched(event) | {("live", *key_of(namesrv, event)), _TOPIC_REQUESTS} | lists
     return _touched(event) | ({_TABLES} if isinstance(event, (events.DeleteTopic, events.RegisterTopic)) else set())
 
 

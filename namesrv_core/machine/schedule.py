@@ -108,6 +108,12 @@ class ScanSchedule:
                 return tick
             number += 1
 
+    def judged_ms(self, tick: int) -> int:
+        """Return the time (ms) by which the scan at `tick` judges leases: one that a stall held up may come long after that."""
+        index = bisect_left(self.stalls, tick - TICK_LATE_NS, key=lambda stall: stall.until_seq)
+        is_late = index < len(self.stalls) and self.stalls[index].until_seq == tick + 1 - TICK_LATE_NS
+        return (self.stalls[index].until_seq if is_late else tick) // NS_PER_MS
+
     def knows_phase(self, seq: int) -> bool:
         """Return whether packets tell when the process scans that runs at `seq`, or that is the first to run."""
         epoch = self._epoch_at(seq) or next(iter(self._epochs), None)
@@ -130,20 +136,23 @@ class ScanSchedule:
     def _tick(self, epoch: ScanEpoch, number: int) -> tuple[int, int]:
         """Return when a tick finds its first ended lease, and when it is made: just before its packet, if one is seen.
 
-        One of a stall is made after what had waited: that is worked off at once, and a beat among it renews its broker's lease.
-        One of a hold waits for the lock with its first ended lease in hand.
+        One of a stall is made after what had waited: that is worked off at once, and a beat among it renews its broker's lease. If
+        it closes nothing, no lease had ended when the stall did.
+        One that a hold meets waits for the lock with its first ended lease in hand, behind all others that do.
         """
         tick = epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS + number * self._period_of(epoch)
         if epoch.phase_us is not None:
             index = bisect_left(self._closes, tick - JITTER_NS)
             if index < len(self._closes) and self._closes[index] <= tick + TICK_LATE_NS:
                 tick = self._closes[index] - 1
+        due = tick
         if (stall := _at(self.stalls, tick)) is not None:
             index = bisect_left(self._closes, stall.until_seq)
-            tick = min([stall.until_seq + TICK_LATE_NS, *self._closes[index : index + 1]]) - 1
-        elif (hold := _at(self.holds, tick)) is not None:
-            return tick, hold.until_seq + 1
-        return tick, tick
+            late = stall.until_seq + TICK_LATE_NS
+            close = min([late, *self._closes[index : index + 1]])
+            due, tick = (stall.until_seq if close == late else close - 1), close - 1
+        hold = _at(self.holds, due)
+        return due, tick if hold is None else hold.until_seq + NS_PER_US
 
 
 def _at(pauses: Sequence[Stall] | Sequence[Hold], seq: int) -> Stall | Hold | None:

@@ -284,6 +284,23 @@ class UnmetRows(Protocol):
         """Return topics and queue data of a broker name, in the order in which they came; a second call returns none."""
 
 
+class QueueList(JavaMap[str | None, QueueData]):
+    """Queue data of a topic before 4.9.4: in the order in which they were put, and equal only in the same order."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]  # as of any dict
+
+    def __init__(self) -> None:
+        super().__init__(16, _one_bucket, concurrent=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, QueueList) and [*self.items()] == [*other.items()]
+
+
+def _one_bucket(_: str | None) -> int:
+    return 0
+
+
 class TopicQueueTable(NestedTable[QueueData]):
     """topicQueueTable: (topic, broker name) to QueueData. Rows may be loaded on demand (`begin_with`)."""
 
@@ -304,8 +321,7 @@ class TopicQueueTable(NestedTable[QueueData]):
         self._is_of_lists = profile.lists_queue_data
 
     def _inner(self) -> JavaMap[str | None, QueueData]:
-        # A map of a single bucket iterates as a list does: in the order in which rows were put.
-        return JavaMap(16, _one_bucket, concurrent=False) if self._is_of_lists else string_map()
+        return QueueList() if self._is_of_lists else string_map()
 
     def begin_with(self, unmet: UnmetRows, complete: Mapping[str | None, TopicTable]) -> None:
         """Add rows to be loaded on demand. `complete`: by broker name, a table whose topics it has all."""
@@ -388,10 +404,6 @@ class TopicQueueTable(NestedTable[QueueData]):
                 return False
             self._complete[broker_name] = topics
         return True
-
-
-def _one_bucket(_: str | None) -> int:
-    return 0
 
 
 def _by_name(name: str | None) -> tuple[bool, str]:

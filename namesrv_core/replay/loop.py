@@ -571,7 +571,7 @@ def replay(
             if tick is None or tick >= seq:
                 return
             timed = TimedEvent(tick, scan_id(namesrv_id, tick), tick // NS_PER_US, ScanNotActiveBroker())
-            step = take(registry, timed.event, tick // NS_PER_MS, namesrv.at(tick))
+            step = take(registry, timed.event, schedule.judged_ms(tick), namesrv.at(tick))
             position, has_changed = tick, bool(step.changes)
             if step.changes:
                 yield Taken(timed, step)

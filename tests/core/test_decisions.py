@@ -224,6 +224,26 @@ def test_a_request_may_come_before_several_that_were_under_way() -> None:
     assert [placed.event_id for placed in moved] == ["gone-0", "gone-1"]
 
 
+@pytest.mark.parametrize("release", ["4.9.3", "4.9.4"])
+def test_before_4_9_4_routes_show_which_of_several_brokers_registered_first(release: str) -> None:
+    """Their queue data are listed as they came. Since then it makes no difference."""
+    namesrv, route = Namesrv(profile_named(release)), Question(105, "T")
+    made = [registration(1_000 + n, f"r{n}", f"c{n}", addr=f"10.0.0.{n}:1", name=f"broker-{n}") for n in range(4)]
+    for order in permutations(made):
+        there = Registry(namesrv.profile)
+        replayed(
+            day([], [], profile=namesrv.profile), there, [t._replace(seq=n) for n, t in enumerate(order, 1)], (0, 9)
+        )
+        seen = Observed("a", 3_000 * MS, 3_000 * MS + 1, route, answer_of(there, route, namesrv))
+        given = day(made, [seen], {timed.event_id: 990 for timed in made}, namesrv.profile)
+        deciding = Deciding(given)
+        deciding.finish(given.start.copy(), -1)
+        taken = [timed.event_id for timed in deciding.day.timed_events]
+        listed = release == "4.9.3"
+        assert taken == [timed.event_id for timed in (order if listed else made)]
+        assert bool(deciding.decided) == listed
+
+
 def test_a_tie_falls_as_in_another_recording_of_the_same_life() -> None:
     """Ids differ from recording to recording; which of several orders is taken that explain as much does not."""
     moved = set()

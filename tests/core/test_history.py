@@ -169,6 +169,15 @@ def test_outer_key_has_been_there_since_the_first_of_its_rows(order: int) -> Non
     assert [i.outer_entered_at for i in histories.open_intervals() if i.opened_at.seq == 7] == [Position(1, 0)]
 
 
+def test_a_topic_with_rows_that_are_not_carried_yet_has_been_there_since_the_first_of_them() -> None:
+    """Another one enters with its first row."""
+    histories = Histories()
+    histories.begin_with(lambda topic: (Position(2, 0), 1) if topic == "T" else None)
+    record(histories, 7, *(Change("topic_queue_table", (topic, "b"), QueueData(4, 4, 6, 0)) for topic in "TU"))
+    entered = {interval.key[0]: interval.outer_entered_at for interval in histories.open_intervals()}
+    assert entered == {"T": Position(2, 0), "U": Position(7, 1)}
+
+
 def test_restored_group_may_have_no_name() -> None:
     """4.9.7 takes a registration without a broker name under null."""
     histories = Histories()

@@ -6,7 +6,7 @@ import pytest
 
 from namesrv_core import V5_4_0, Answer, Question
 from namesrv_core.history.verification import Observed
-from namesrv_core.inference.decisions import Placed
+from namesrv_core.inference.decisions import Placed, replayed
 from namesrv_core.inference.races import Day
 from namesrv_core.machine import events
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule, Stall
@@ -110,3 +110,14 @@ def test_a_scan_that_is_made_up_for_expires_whose_connection_it_closes(ended: li
     )
     schedule = ScanSchedule([ScanEpoch(0, -1_000 * MS)], 5_000, [THAW * MS], given.schedule.stalls)
     assert unmatched(given._replace(schedule=schedule)) == set()
+
+
+def test_a_scan_that_a_stall_held_up_judges_leases_when_the_stall_ends() -> None:
+    """It comes behind what waited, three tenths of a second later, and leaves the lease that ended only then to the next scan."""
+    life = [registration(4_000, "a"), registration(6_100, "b", "c1", addr=B, name="broker-b")]
+    schedule = ScanSchedule([ScanEpoch(0, 0)], 10_000, stalls=[Stall(124_000 * MS, 126_000 * MS)])
+    given = day(life, [], {"a": 3_999, "b": 6_099})._replace(schedule=schedule)
+    for until, left in [(126_299, [A, B]), (126_301, [B]), (134_999, [B]), (135_001, [])]:
+        there = given.start.copy()
+        replayed(given, there, life, (0, until * MS))
+        assert [key.broker_addr for key in there.broker_live_table] == left

@@ -203,7 +203,7 @@ def test_answer_may_show_a_request_that_takes_its_time(topics: str, is_right: bo
     halves = right_in_parts(Registry(V4_9_7), timeline, [observed], Namesrv())
     assert halves == ["a99"] * ("U" not in topics)
     burst = [timeline[0], *(topic(300 + n, name, 80) for n, name in enumerate("VWABCDEFG"))]
-    assert matched(burst, observed) == [(topics == "", False)]
+    assert matched(burst, observed) == [(is_right, is_right and topics != "")]
 
 
 def test_route_and_cluster_may_be_right_in_their_parts() -> None:
@@ -257,8 +257,23 @@ def test_answer_is_judged_by_what_the_server_was_at_it() -> None:
     namesrv = Namesrv(later=((100, Namesrv(config=NamesrvConfig(enable_all_topic_list=False))),))
     for first, second, verdicts in [(EMPTY, refused, [True, True]), (refused, EMPTY, [False, False])]:
         observations = [seen(10, 20, first), seen(110, 120, second)]
-        found = verify(Registry(V4_9_7), [], observations, namesrv)
+        found = verify(Registry(V4_9_7), [StateChange(100, 100, ())], observations, namesrv)
         assert [verdict.matched for verdict in found] == verdicts
+    # While it changes, either is right; and what one answer has shown holds for whoever asks later.
+    under_way = [
+        seen(10, 20, EMPTY),
+        seen(70, 80, refused),
+        seen(75, 85, EMPTY),
+        seen(90, 95, EMPTY),
+        seen(90, 110, refused),
+    ]
+    found = verify(Registry(V4_9_7), [StateChange(100, 60, ())], under_way, namesrv)
+    assert [verdict.matched for verdict in found] == [True, True, True, False, True]
+    # So it is beside a request that came later and was done before.
+    (beside,) = verify(
+        Registry(V4_9_7), [topic(90, "T", 85), StateChange(100, 60, ())], [seen(70, 80, refused)], namesrv
+    )
+    assert (beside.matched, beside.in_flight) == (True, True)
 
 
 def test_response_to_a_request_is_verified_at_the_state_that_it_left() -> None:

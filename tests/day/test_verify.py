@@ -41,6 +41,7 @@ _OPERATIONS = {
     events.UnregisterBroker: "unregister_broker",
     events.NamesrvStarted: "namesrv_started",
     events.ChannelDestroyed: "channel_close",
+    events.UpdateNamesrvConfig: "update_namesrv_config",
 }
 
 
@@ -410,6 +411,16 @@ def test_answers_are_judged_by_what_the_name_server_was_at_them() -> None:
         Server(carried=[broker("TU")]), listed(100, "a", LISTED), listed(400, "b", LISTED), namesrv=namesrv
     )
     assert (checks(found)[206]["matched"], found["route_mismatches"]["expected"].to_pylist()) == (1, ["disable"])
+    # Between the request that changed it and the response to that, answers may show either.
+    changed = asked_to(300, "c", 318, received_ms=250, response_fields="{}")
+    server = Server((300, "c", events.UpdateNamesrvConfig("enableAllTopicList=false")), carried=[broker("TU")])
+    said = (
+        listed(200, "a", LISTED),
+        {**listed(260, "b", None), "response_code": 1, "remark": "disable"},
+        listed(255, "c", LISTED),
+    )
+    found = verdicts(given_of(server, {"route_observations": said, "admin_events": [changed]}, namesrv))
+    assert checks(found)[206] == {"answers": 3, "matched": 3, "same_order": 3, "same_bytes": 3, "in_flight": 1}
 
 
 @pytest.mark.slow
