@@ -61,7 +61,6 @@ FUNCTIONS: Final = {
 }
 """The functions that return a name server's table at an instant, by RocketMQ's name of the table."""
 _SETTINGS: Mapping[str, str | bool] = {
-    "parquet_metadata_cache": True,
     "python_enable_replacements": False,
     "autoinstall_known_extensions": False,
 }
@@ -138,7 +137,8 @@ class Answers:
         # DuckDB tells the progress of a statement only if its progress bar is enabled.
         # The order of NULLs and the time zone are as in Spark.
         spark = ("TimeZone = 'UTC'", "default_null_order = 'nulls_first_on_asc_last_on_desc'")
-        for setting in (*spark, "enable_progress_bar_print = FALSE", "enable_progress_bar = TRUE"):
+        own = ("parquet_metadata_cache = TRUE", "enable_progress_bar_print = FALSE", "enable_progress_bar = TRUE")
+        for setting in (*spark, *own):
             self._connection.execute(f"SET {setting}")
         if "://" not in warehouse:
             folder = f"{Path(warehouse).resolve()}/"

@@ -83,10 +83,7 @@ def is_as_made(warehouse: Path, shown: Shown) -> bool | None:
 
 def _contents(path: Path) -> list[Any]:
     """Return all that a file shows: its run, the definitions of its names, and its own rows."""
-    with duckdb.connect(config={"TimeZone": "UTC", "autoinstall_known_extensions": False}) as connection:
-        named = str(path).replace("'", "''")
-        connection.execute(f"ATTACH '{named}' AS history (READ_ONLY)")
-        connection.execute("USE history")
+    with _attached(path, "READ_ONLY") as connection:
         found = [connection.execute(statement).fetchall() for statement in _SAYS]
         tables = [f'"{schema}"."{name}"' for schema, name, *_ in found[2]]
         rows = (connection.execute(f"SELECT * FROM {name}").fetchall() for name in tables)  # noqa: S608  quoted
@@ -126,20 +123,22 @@ def _template() -> Path:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a file, or create it, in one transaction of a session in UTC."""
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "TimeZone": "UTC",
-        "threads": 1,
-        "autoinstall_known_extensions": False,
-    }
-    with duckdb.connect(config=settings) as connection:
-        named = str(path).replace("'", "''")
-        connection.execute(f"ATTACH '{named}' AS history (STORAGE_VERSION '{_STORAGE}')")
-        for statement in ("USE history", "BEGIN"):
-            connection.execute(statement)
+    """Open a file, or create it, in one transaction."""
+    with _attached(path, f"STORAGE_VERSION '{_STORAGE}'") as connection:
+        connection.execute("BEGIN")
         yield connection
         for statement in ("COMMIT", "USE memory", "DETACH history"):
             connection.execute(statement)
+
+
+@contextmanager
+def _attached(path: Path, options: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a session in UTC in which a file is the current database."""
+    named = str(path).replace("'", "''")
+    with duckdb.connect(config={"threads": 1, "autoinstall_known_extensions": False}) as connection:
+        for statement in ("SET TimeZone = 'UTC'", f"ATTACH '{named}' AS history ({options})", "USE history"):
+            connection.execute(statement)
+        yield connection
 
 
 def _macro(query: Query) -> str:
