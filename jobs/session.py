@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobs import IS_INSTALLED
-from jobs.errors import UsageError, first_line
+from jobs.errors import UsageError, first_line, full_disk
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -174,6 +174,8 @@ def spark_session(app_name: str, *, brief: bool = False, metastore: bool = False
         session = builder.getOrCreate()
         session.conf.get("spark.app.name")  # has Spark check its settings now
     except (PySparkException, Py4JError, ValueError) as error:
+        if full_disk(error, None):
+            raise
         raise UsageError(f"Spark does not start: {first_line(error)}. Are its options right?") from error
     return session
 

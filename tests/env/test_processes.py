@@ -7,9 +7,11 @@ import sys
 import threading
 
 import pytest
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
 
 from jobs import session
-from jobs.errors import UsageError
+from jobs.errors import EXIT_DISK_FULL, EXIT_USAGE, UsageError, known_failure
 from jobs.session import SessionLater
 
 ENDS = """
@@ -65,3 +67,17 @@ def test_a_session_that_did_not_start_has_nothing_to_stop(monkeypatch: pytest.Mo
     later.wait()
     later.stop_soon()
     later.stop()
+
+
+@pytest.mark.parametrize(("why", "code"), [("No space left on device", EXIT_DISK_FULL), ("bad option", EXIT_USAGE)])
+def test_a_session_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch, why: str, code: int) -> None:
+    """A full disk is no wrong option."""
+
+    def fails(*_: object) -> None:
+        raise Py4JError(f"java.io.IOException: {why}")
+
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", fails)
+    with pytest.raises((Py4JError, UsageError)) as raised:
+        session.spark_session("test")
+    said = known_failure(raised.value, None)
+    assert (said and said[1]) == code
