@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         top.error("nightly: give --input, or days to recompute with --from and --to")
     empty = {name for name, value in vars(arguments).items() if value in ("", [""])} - {"topic", "broker"}
     if empty:  # those two are names, which may be
-        top.error(f"{' and '.join(empty)}: empty; is a variable of your shell not set?")
+        top.error(f"{' and '.join(sorted(empty))}: empty; is a variable of your shell not set?")
     if "://" in str(vars(arguments).get("output")):
         top.error(f"output {arguments.output}: a file or folder of this machine expected")
     try:

@@ -8,7 +8,7 @@
 -- column write_share: share of the topic's writable queues at t; NULL = it has none
 -- column read_before: queues to read from at the earlier instant
 -- column write_before: queues to write to at the earlier instant
--- column share_before: share of the topic's writable queues at t; NULL = it has nonehe earlier instant
+-- column share_before: share of the topic's writable queues at the earlier instant; NULL = it has none
 -- column opened_by: event that set the queues at t
 -- column known: FALSE = the queues at one of the two instants are only believed
 SELECT
