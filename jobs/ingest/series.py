@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jobs.conf import PipelineConf
 from jobs.errors import UsageError
@@ -524,8 +525,8 @@ class _Reader:
         """
         latest_ns = 0
         for some in found:
-            segments = self._without_misdated(some, source.name)
-            times = np.array([latest_ns, *map(_TIME, segments)], np.int64)
+            segments, own = self._without_misdated(some, source.name)
+            times = np.concatenate(([latest_ns], own))
             latest = np.maximum.accumulate(times)
             behind = np.flatnonzero(latest - times > limit_days * _NS_PER_DAY)
             if len(behind):
@@ -538,11 +539,11 @@ class _Reader:
             latest_ns = int(latest[-1])
             yield segments
 
-    def _without_misdated(self, segments: list[Segment], name: str) -> list[Segment]:
+    def _without_misdated(self, segments: list[Segment], name: str) -> tuple[list[Segment], NDArray[np.int64]]:
         """Return the segments at times at which something can have been recorded: since 2000, up to the reader's own clock.
 
-        A single one far from those around it is left out, too. A run of others becomes one quarantine row: a capture with a wrong
-        clock may have millions.
+        And these times (ns). A single segment far from those around it is left out, too. A run of others becomes one quarantine
+        row: a capture with a wrong clock may have millions.
         """
         until_us = self._before.until_us
         last_ns = END_NS if until_us is None else until_us * NS_PER_US
@@ -552,7 +553,7 @@ class _Reader:
         is_lone = np.minimum(abs(own - before), abs(own - after)) > _LONE_NS
         wrong[1:-1][is_lone & (abs(after - before) <= _LONE_NS) & (wrong[1:-1] == 0)] = 3
         if not wrong.any():
-            return segments
+            return segments, times
         kept = list[Segment]()
         for number, some in groupby(zip(wrong.tolist(), segments, strict=True), key=itemgetter(0)):
             group = [segment for _, segment in some]
@@ -567,7 +568,7 @@ class _Reader:
             place, piece = (name, first.packet_no, first.time_ns), first.payload
             error, identity = DecodeError(reason, why), f"{us} {size}"
             self._misdated_rows.append(quarantine_row((None, None), place, error, piece, len(piece), identity))
-        return kept
+        return kept, times[wrong == 0]
 
     def _add(self, transcript: Transcript, rows: Sequence[AnyRow]) -> None:
         """Add rows of captures; each row's time is checked first."""
