@@ -60,6 +60,8 @@ REGISTERED: Final = pa.schema(
     ]
 )
 """Accepted registrations."""
+FIRST_SEEN: Final = pa.schema([("namesrv_id", STRING), ("first_seq", LONG)])
+"""When a name server was first recorded on a day; more rows say the same."""
 SUSPECTED: Final = pa.schema(
     [
         *(("namesrv_id", STRING), ("kind", STRING), ("others", STRINGS), ("answers", LONG), ("changes", LONG)),
@@ -78,13 +80,15 @@ def suspected(
     beats: pa.Table,
     lists: pa.Table,
     registered: Callable[[], pa.Table],
+    eve: Callable[[], pa.Table],
     apart: Collection[frozenset[str]],
     known: Collection[str],
 ) -> pa.Table:
     """Return a day's suspicions: `SUSPECTED`.
 
-    `beats`, `lists`: `BEATS_AT`, `BROKER_LISTS`; `registered` reads `REGISTERED`, only if there may be a suspicion. `apart`: pairs
-    that the configuration declares as two; `known`: name servers preferred as the name of a group.
+    `beats`, `lists`: `BEATS_AT`, `BROKER_LISTS`. Only if there may be a suspicion, `registered` reads `REGISTERED`, and `eve`
+    `FIRST_SEEN` of the day before. `apart`: pairs that the configuration declares as two; `known`: name servers preferred as the
+    name of a group.
     """
     given = {"beats": beats, "lists": lists, "registered": REGISTERED.empty_table()}
     values = {"flips": SHARED_FLIPS, "share": SHARED_SHARE, "shown": _SHOWN}
@@ -94,8 +98,10 @@ def suspected(
     given["registered"] = registered()
     shared = list(rows_of(ask(query("flags/shared"), given, **values)))
     near = {"fresh_ns": FRESH_NS, "settled_ns": _SETTLED_NS, "lease_ms": BROKER_CHANNEL_EXPIRED_MS}
+    met_before = {**given, "eve": eve()}
     pairs = {
-        (row["one"], row["other"]): row for row in rows_of(ask(query("flags/suspects"), given, **near, shown=_SHOWN))
+        (row["one"], row["other"]): row
+        for row in rows_of(ask(query("flags/suspects"), met_before, **near, shown=_SHOWN))
     }
     at_both = {frozenset((row["one"], row["other"])): row["brokers"] for row in rows_of(ask(_AT_BOTH, given))}
     several = {row["namesrv_id"] for row in shared}

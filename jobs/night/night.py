@@ -41,7 +41,17 @@ from namesrv_core.machine.events import US_PER_MS
 from namesrv_day.arrow import Digest, Slice, ask, conformed, connection, empty, rows_of, slices_of
 from namesrv_day.context import BEGINNINGS, IS_SCAN_LIFE, Background, stored
 from namesrv_day.events import BEATS
-from namesrv_day.findings import BEATS_AT, BROKER_LISTS, FRESH_NS, REGISTERED, SUSPECTED, across, suspected, together
+from namesrv_day.findings import (
+    BEATS_AT,
+    BROKER_LISTS,
+    FIRST_SEEN,
+    FRESH_NS,
+    REGISTERED,
+    SUSPECTED,
+    across,
+    suspected,
+    together,
+)
 from namesrv_day.rules import Measurement, merged
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
@@ -236,7 +246,16 @@ def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa
             near_lists = found.join(connection().from_arrow(near), "near", how="semi")
             return near_lists.to_arrow_table().select(REGISTERED.names).cast(REGISTERED)
 
-    return suspected(ask(_BEATS, {"beats": beats}).cast(BEATS_AT), lists, registered, apart, warehouse.conf.namesrvs)
+    def eve() -> pa.Table:
+        found = []
+        for table in (bronze.HEARTBEATS, bronze.ROUTE_OBSERVATIONS):
+            with reading(warehouse.path, table, warehouse.files(table, [day - _ONE_DAY]), with_keys=False) as rows:
+                first = rows.aggregate("namesrv_id, min(seq) AS first_seq")
+                found.append(first.to_arrow_table().cast(FIRST_SEEN))
+        return pa.concat_tables(found)
+
+    beats_at = ask(_BEATS, {"beats": beats}).cast(BEATS_AT)
+    return suspected(beats_at, lists, registered, eve, apart, warehouse.conf.namesrvs)
 
 
 T = TypeVar("T")

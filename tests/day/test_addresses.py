@@ -11,7 +11,7 @@ import pytest
 
 from jobs.ingest.ingest import new_kinds
 from namesrv_day.arrow import ask
-from namesrv_day.findings import BEATS_AT, BROKER_LISTS, ENOUGH, REGISTERED, SHARED_FLIPS, suspected
+from namesrv_day.findings import BEATS_AT, BROKER_LISTS, ENOUGH, FIRST_SEEN, REGISTERED, SHARED_FLIPS, suspected
 from schemas.sql_files import query
 from tests.situations import Language, Situation
 
@@ -61,6 +61,7 @@ LANGUAGE = Language(
         "again": ("registered", again),
         "shows": ("told", shows),
         "flips": ("told", flips),
+        "eve": ("eve", lambda address, at: {"namesrv_id": address, "first_seq": at * S}),
         "apart": ("apart", lambda *pair: frozenset(pair)),
         "fact": ("facts", fact),
         "answered": ("answered", lambda address, *seconds: (address, [second * S for second in seconds])),
@@ -81,7 +82,8 @@ def test_which_addresses_seem_to_be_one_name_servers(case: Situation) -> None:
     lists = pa.Table.from_pylist(case.rows["told"], BROKER_LISTS)
     spans = registered.group_by(["namesrv_id", "broker_addr"]).aggregate([("seq", "min"), ("seq", "max")])
     beats = spans.rename_columns(BEATS_AT.names).cast(BEATS_AT)
-    found = suspected(beats, lists, lambda: registered, set(case.rows.get("apart", ())), ()).to_pylist()
+    eve = pa.Table.from_pylist(case.rows.get("eve", []), FIRST_SEEN)
+    found = suspected(beats, lists, lambda: registered, lambda: eve, set(case.rows.get("apart", ())), ()).to_pylist()
     wanted = [line.split() for line in case.found]
     names = {name: LANGUAGE.value(name) for name in "ABQV"}
     assert {(row["namesrv_id"], row["kind"]) for row in found} == {(names[name], kind) for name, kind, *_ in wanted}
@@ -120,7 +122,7 @@ def test_name_servers_that_all_brokers_know_are_not_looked_at() -> None:
     def never() -> pa.Table:
         raise AssertionError("registrations were read")
 
-    assert not suspected(beats, pa.Table.from_pylist(told, BROKER_LISTS), never, set(), ()).num_rows
+    assert not suspected(beats, pa.Table.from_pylist(told, BROKER_LISTS), never, never, set(), ()).num_rows
 
 
 def test_positions_are_own_ones() -> None:
