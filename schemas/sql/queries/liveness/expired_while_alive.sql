@@ -13,13 +13,26 @@ SELECT
     x.namesrv_id, x.broker_name, x.broker_addr, x.cause, x.removed_time, x.returned_time,
     timestampdiff(MILLISECOND, x.removed_time, x.returned_time) AS away_ms, count(b.event_time) AS heard, x.removed_by,
     x.returned_by
-FROM expired_brokers AS x
+FROM (
+    -- the table has returns of the same day only
+    SELECT
+        e.namesrv_id, e.broker_name, e.broker_addr, e.cause, e.last_beat_time, e.removed_time, e.removed_by,
+        coalesce(e.returned_time, min(l.from_time)) AS returned_time,
+        coalesce(e.returned_by, min_by(l.opened_by, l.from_time)) AS returned_by
+    FROM expired_brokers AS e
+    LEFT JOIN broker_lives AS l
+        ON l.namesrv_id = e.namesrv_id AND l.broker_addr = e.broker_addr AND l.broker_name <=> e.broker_name
+        AND l.from_time > e.removed_time
+    WHERE {within(e.removed_time)}
+    GROUP BY
+        e.namesrv_id, e.broker_name, e.broker_addr, e.cause, e.last_beat_time, e.removed_time, e.removed_by,
+        e.returned_time, e.returned_by
+) AS x
 LEFT JOIN (
     SELECT broker_addr, event_time FROM registrations UNION ALL SELECT broker_addr, event_time FROM heartbeats
 ) AS b
     ON b.broker_addr = x.broker_addr AND b.event_time > x.last_beat_time + INTERVAL 1 SECOND
     AND b.event_time <= x.removed_time
 WHERE timestampdiff(MILLISECOND, x.removed_time, x.returned_time) <= 1000 * :seconds
-    AND {within(x.removed_time)}
 GROUP BY x.namesrv_id, x.broker_name, x.broker_addr, x.cause, x.removed_time, x.returned_time, x.removed_by, x.returned_by
 ORDER BY x.removed_time, x.namesrv_id, x.broker_addr
