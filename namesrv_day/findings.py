@@ -39,6 +39,8 @@ ENOUGH: Final = 5
 """Number of answers needed as evidence."""
 LACKING_SHARE: Final = 0.25
 """Share of the brokers just registered at one address that may be missing in the answers at the other."""
+RIVAL_TIMES: Final = 2
+"""Of two addresses that are not one, an address is not the one of which it lacks more than this times the other's share."""
 SHARED_FLIPS: Final = 20
 SHARED_SHARE: Final = 0.25
 """Number and share of changes between answers without an explaining registration that indicate several processes."""
@@ -106,8 +108,22 @@ def suspected(
     at_both = {frozenset((row["one"], row["other"])): row["brokers"] for row in rows_of(ask(_AT_BOTH, given))}
     several = {row["namesrv_id"] for row in shared}
     shows = {pair for pair, row in pairs.items() if row["answers"]}
-    lacks = {pair for pair, row in pairs.items() if row["lacking"] > LACKING_SHARE * (row["lacking"] + row["shown"])}
-    denied = {*at_both, *apart, *map(frozenset, lacks)}
+    distinct = {*at_both, *apart}
+    shares = {pair: row["lacking"] / (row["lacking"] + row["shown"]) for pair, row in pairs.items()}
+    lacks = {
+        (one, other)
+        for (one, other), share in shares.items()
+        if share > LACKING_SHARE
+        or (
+            pairs[one, other]["lacking"] >= ENOUGH
+            and any(
+                share > RIVAL_TIMES * less
+                for (mine, rival), less in shares.items()
+                if mine == one and frozenset((other, rival)) in distinct
+            )
+        )
+    }
+    denied = {*distinct, *map(frozenset, lacks)}
     likely = {pair for pair in shows if several.isdisjoint(pair) and frozenset(pair) not in denied}
     mutual = {pair for pair in likely if pair[::-1] in likely}
     # Two addresses that show each other's brokers explain what they show; one-sided pairs count for other addresses only.
