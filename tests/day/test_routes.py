@@ -52,6 +52,14 @@ def test_a_topic_that_its_broker_leaves_out_is_residual_until_it_is_back() -> No
     assert residual(swept(held("a"), registrations)) == [("T2", "a", "without", "back")]
 
 
+def test_a_topic_that_comes_behind_a_registration_is_judged_by_the_next() -> None:
+    """Even if that one lists what the one before did; it is residual since then, wherever days begin."""
+    registrations = [registration(event(i, at), "a", "both", 2) for i, at in (("first", "01:00"), ("next", "03:00"))]
+    rows = held("a")
+    rows[gold.TOPIC_QUEUE_HISTORY] += [queues("U", "a", event("meanwhile", "02:00"))]
+    assert residual(swept(rows, registrations)) == [("U", "a", "next", None)]
+
+
 def test_a_registration_that_says_nothing_of_other_topics_makes_none_residual() -> None:
     """One with a single topic; several of one data version, into which a broker splits its topics; refused ones; slaves'."""
     version = {"data_version": {"state_version": 0, "timestamp": 1, "counter": 1}}

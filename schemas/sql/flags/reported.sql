@@ -1,5 +1,5 @@
 -- Whether each topic of a broker name is listed by its master's registrations: the accepted ones whose topics differ from the one
--- before. A registration with a single topic reports a change of it and says nothing about other topics. Nor does one of several
+-- before, or behind the opening of a row. A registration with a single topic reports a change of it and says nothing about other topics. Nor does one of several
 -- registrations with the same data version, into which a broker may split its topics (5.x). Of registrations that say of a topic
 -- what the one before does, only those are returned that first say it of a row of topic_queue_history.
 WITH listed AS (
@@ -19,9 +19,17 @@ accepted AS (
     )
 ),
 
+opened AS (
+    SELECT DISTINCT broker_name, opened_at.seq AS seq FROM held
+),
+
 whole AS (
-    SELECT * FROM accepted WHERE parts <= 1
-    QUALIFY topic_config_digest IS DISTINCT FROM lag(topic_config_digest) OVER (PARTITION BY broker_name ORDER BY seq)
+    SELECT a.*, o.seq AS opened_seq
+    FROM accepted AS a ASOF LEFT JOIN opened AS o ON o.broker_name = a.broker_name AND a.seq >= o.seq
+    WHERE parts <= 1
+    WINDOW in_time AS (PARTITION BY a.broker_name ORDER BY a.seq)
+    QUALIFY topic_config_digest IS DISTINCT FROM lag(topic_config_digest) OVER in_time
+        OR opened_seq IS DISTINCT FROM lag(opened_seq) OVER in_time
 ),
 
 numbered AS (
