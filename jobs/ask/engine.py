@@ -291,6 +291,7 @@ class Answers:
         """Return the SQL, to follow FROM, that reads data files; None: there are none."""
         if not files.paths or "://" not in self.warehouse:
             return reading(files)
+        importlib.import_module("duckdb")  # the engine alone cannot read Arrow
         self._connection.register(f"remote_{called}", _remote(self.warehouse, files))
         return f"remote_{called}"
 

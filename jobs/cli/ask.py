@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # slow to import
 # Kept open until the process ends: closing takes longer than most questions.
 _OPEN: list[Answers] = []
 _SEVERITIES = ["critical", "warning", "info"]
-_DESCRIBE = re.compile(r"\s*DESC(?:RIBE)?\s+(?:TABLE\s+)?(\w+)[\s;]*", re.IGNORECASE)
+_DESCRIBE = re.compile(r"\s*DESC(?:RIBE)?\s+(?:(?:TABLE|FUNCTION)\s+)?(\w+)[\s;]*", re.IGNORECASE)
 _COMMENT = re.compile(r"COMMENT ON COLUMN \w+\.(\w+) IS '((?:[^']|'')*)'")
 # Endings of names that are used only within other statements, and so are not listed.
 _FOR_OTHERS = ("_committed", "_stored", "_rows_at", "utc")

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain
 from multiprocessing import TimeoutError as TookLongerError
 from multiprocessing import get_context
 from multiprocessing.pool import Pool
@@ -35,6 +35,8 @@ from schemas.queries import queries
 
 MOST_ROWS: Final = 1_000
 _ROWS, _SECONDS, _SPANS, _KEPT = 200, 30.0, 100, 64
+# Characters of an answer's rows: those of more, such as recorded answers, no assistant can use, and clients take minutes to read.
+_LENGTH: Final = 2_000_000
 # Functions that are allowed in FROM: they read no file, others may.
 _HARMLESS = frozenset({"unnest", "range", "generate_series"})
 # Functions that read or write what is not in the warehouse.
@@ -82,14 +84,21 @@ class Server:
 
     def _found(self, history: History, name: str, arguments: str, most: int) -> dict[str, Any]:
         names, rows, values = _asked(history, name, json.loads(arguments))
-        found = list(islice(rows, most + 1))
-        remark = history.answers.remark(values, (row.values() for row in found))
-        made = [{of: plain(value) for of, value in row.items()} for row in found[:most]]
+        made, length, is_cut = list[dict[str, Any]](), 0, False
+        for row in rows:
+            length += sum(len(str(value)) for value in row.values())
+            is_cut = len(made) == most or length > _LENGTH
+            if is_cut:
+                break
+            made.append({of: plain(value) for of, value in row.items()})
+        if is_cut and not made:
+            raise UsageError(f"a row is longer than {_LENGTH:,} characters: ask for fewer columns, or left(COLUMN, 1000)")
+        remark = history.answers.remark(values, (row.values() for row in made))
         return {
             **self._of_run,
             "columns": names,
             "rows": made,
-            "more_rows": len(found) > most,
+            "more_rows": is_cut,
             "evidence": list(_evidence(made)),
             **({"remark": remark} if remark else {}),
             "notice": _NOTICE,

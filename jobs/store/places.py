@@ -55,15 +55,19 @@ _NEW_S = 60
 
 
 class Stored(PosixPath):
-    """An object of a store, readable like a file. Its path is its URL, `s3:/bucket/key`; it is never on a local disk."""
+    """An object of a store, readable like a file. Its path is its URL, `s3://bucket/key`; it is never on a local disk."""
 
     @classmethod
     def at(cls, url: str) -> Stored:
         """Return the object of a URL."""
-        return cls(url.replace("://", ":/", 1))
+        return cls(url)
+
+    def __str__(self) -> str:
+        """Return its URL: a path has no two slashes behind each other."""
+        return super().__str__().replace(":/", "://", 1)
 
     def _place(self) -> tuple[Any, str]:
-        return filesystem_of(str(self).replace(":/", "://", 1))
+        return filesystem_of(str(self))
 
     def open(self, *_: Any, **__: Any) -> Any:
         """Return a stream that reads bytes on demand. Raises OSError."""

@@ -382,12 +382,22 @@ def between(items: Sequence[Items], after: int, until: int) -> Sequence[Items]:
 
 
 def ordered(timed_events: Iterable[TimedEvent], moves: Iterable[Move]) -> list[TimedEvent]:
-    """Return the events in the order after `moves`, with strictly increasing positions."""
-    by_id = {move.event_id: move for move in moves}
+    """Return the events in the order after `moves`, with strictly increasing positions.
 
-    def place(timed: TimedEvent) -> tuple[int, int, int]:
+    What is to come before, or behind, one that moves comes before, or behind, it where it is then.
+    """
+    timed_events = list(timed_events)
+    by_id = {move.event_id: move for move in moves}
+    moved = {timed.seq: by_id[timed.event_id] for timed in timed_events if timed.event_id in by_id}
+
+    def place(timed: TimedEvent) -> tuple[int, ...]:
         move = by_id.get(timed.event_id)
-        return (timed.seq, 0, timed.seq) if move is None else (move.seq, move.side, timed.seq)
+        if move is None:
+            return timed.seq, 0, timed.seq, 0
+        at = moved.get(move.seq)
+        if at is None or at is move or move.side == 0:
+            return move.seq, move.side, timed.seq, 0
+        return at.seq, at.side, move.seq, move.side, timed.seq
 
     found: list[TimedEvent] = []
     last = -1
@@ -396,7 +406,8 @@ def ordered(timed_events: Iterable[TimedEvent], moves: Iterable[Move]) -> list[T
             event = timed.event
             if move.looked_up is not None and isinstance(event, ChannelDestroyed):
                 event = event._replace(looked_up=move.looked_up)
-            timed = timed._replace(seq=move.seq, effect_us=move.seq // NS_PER_US, event=event)  # noqa: PLW2901
+            at_seq = place(timed)[0]
+            timed = timed._replace(seq=at_seq, effect_us=at_seq // NS_PER_US, event=event)  # noqa: PLW2901
         last = max(timed.seq, last + 1)
         found.append(timed._replace(seq=last))
     return found

@@ -179,6 +179,7 @@ def test_the_names_that_there_are_can_be_asked_for(ask) -> None:
     assert not [name for name in kinds if "." in name or name.endswith(("_committed", "_rows_at"))]
     for name in kinds:
         assert all(row["comment"] for row in ask("sql", f"DESCRIBE {name}")), name
+    assert ask("sql", "DESCRIBE FUNCTION route_at") == ask("sql", "DESCRIBE route_at") != []
 
 
 def test_names_are_described_with_comments(ask, whole: Capture) -> None:

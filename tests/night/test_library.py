@@ -256,6 +256,15 @@ def test_a_statement_that_cannot_be_interrupted_ends_with_its_process(
         server.answer("sql", {"query": f"SELECT {'+'.join(['1'] * 1_000)}"}, 1)
 
 
+def test_an_answer_is_as_long_as_a_client_can_read(whole: Capture) -> None:
+    """Rows of long texts end where an answer would be too long, and it is said; a row that alone is too long is refused."""
+    server = apart.Server(str(whole.path))
+    found = server.answer("sql", {"query": "SELECT repeat('x', 500000) AS n FROM range(9)"}, 9)
+    assert ([len(row["n"]) for row in found["rows"]], found["more_rows"]) == ([500_000] * 4, True)
+    with pytest.raises(UsageError, match="a row is longer than 2,000,000 characters"):
+        server.answer("sql", {"query": "SELECT repeat('x', 2000001) AS n"}, 9)
+
+
 def test_a_client_can_write_nothing_and_read_no_file(whole: Capture) -> None:
     """Each statement is refused in a sentence; so are wrong names, arguments and instants; the next question is answered."""
     wrong: dict[str, tuple[dict[str, Any], str]] = {

@@ -31,6 +31,7 @@ from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_day.arrow import slices_of, sum_of
 from tests.ingest.given import warehouse_at
 from tests.night.nights import capture_in_two, counted, digests, night, silent
+from tests.places import CHECKOUT
 
 pytestmark = pytest.mark.slow
 
@@ -124,6 +125,9 @@ def test_nights_in_a_store_give_the_same_tables(
         assert there == run("ask", *question, "--warehouse", str(local / "wh"), "--format", "json")
         assert there[0] == 0
         assert question == ["query", "departures"] or there[1]
+    # In a process of its own, in which nothing else has imported what reads Arrow.
+    command = [sys.executable, "-m", "jobs", "ask", "findings", "--warehouse", WAREHOUSE]
+    assert subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.DEVNULL, check=False).returncode == 0
     assert run("maintain", "--retain-days", "0", "--warehouse", WAREHOUSE)[0] == 0
     assert run("check", "--warehouse", WAREHOUSE)[0] == 0
     assert digests_in(WAREHOUSE) == expected
@@ -159,8 +163,8 @@ def assert_no_secret(store: Any, folder: Path) -> None:
         assert ID.encode() not in content
 
 
-@pytest.mark.usefixtures("store", "elsewhere")
-def test_what_a_store_does_not_have_is_said(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("elsewhere")
+def test_what_a_store_does_not_have_is_said(store: Any, tmp_path: Path) -> None:
     """A bucket, an object, a warehouse without a night, a store that is not there: a sentence and a code each."""
     log = tmp_path / "log.jsonl"
     log.write_text("")
@@ -170,6 +174,9 @@ def test_what_a_store_does_not_have_is_said(tmp_path: Path) -> None:
     )
     code, said = run("ingest", "--input", "s3://bucket/nothing", "--warehouse", "s3://bucket/new")
     assert (code, said) == (2, "namesrv-history: input s3://bucket/nothing: no such object, and nothing below it\n")
+    store.put_object(Bucket="bucket", Key="empty/none.pcap", Body=b"")
+    code, said = run("ingest", "--input", "s3://bucket/empty", "--warehouse", "s3://bucket/other")
+    assert (code, "s3://bucket/empty/none.pcap at byte 0: not a capture" in said) == (3, True)
     assert run("ask", "findings", "--warehouse", "s3://no-bucket/wh")[0] == 2
     code, said = run("ask", "findings", "--warehouse", "s3://bucket/new")
     assert (code, "no run with status 'published'" in said) == (6, True)

@@ -82,6 +82,12 @@ def test_every_query_is_held_against_something_that_happened() -> None:
     assert set(queries()) == set(HAPPENED) | {one.name for one in SITUATIONS} | {"restated"}
 
 
+@pytest.mark.parametrize("name", ["expired_while_alive", "divergence_intervals"])
+def test_any_whole_number_of_seconds_can_be_asked_for(answers: Answers, name: str) -> None:
+    """Also one whose milliseconds are more than 32 bits."""
+    assert answered(answers, name, "seconds=2147483647") is not None
+
+
 def test_what_is_asked_for_must_be_known() -> None:
     """Names that are not, values that are missing or cannot be: a sentence each."""
     for name, params, said in (

@@ -10,6 +10,6 @@ SELECT
     topic, broker_name, from_time, to_time, timestampdiff(MILLISECOND, from_time, to_time) AS lasted_ms,
     array_join(known_to, ', ') AS known_to, name_servers, opened_by AS event_id, closed_by
 FROM namesrv_divergence
-WHERE (to_time IS NULL OR timestampdiff(MILLISECOND, from_time, to_time) > 1000 * :seconds)
+WHERE (to_time IS NULL OR timestampdiff(MILLISECOND, from_time, to_time) > CAST(1000 AS BIGINT) * :seconds)
     AND {overlaps(from_time, to_time)}
 ORDER BY from_time, topic, broker_name

@@ -33,6 +33,6 @@ LEFT JOIN (
 ) AS b
     ON b.broker_addr = x.broker_addr AND b.event_time > x.last_beat_time + INTERVAL 1 SECOND
     AND b.event_time <= x.removed_time
-WHERE timestampdiff(MILLISECOND, x.removed_time, x.returned_time) <= 1000 * :seconds
+WHERE timestampdiff(MILLISECOND, x.removed_time, x.returned_time) <= CAST(1000 AS BIGINT) * :seconds
 GROUP BY x.namesrv_id, x.broker_name, x.broker_addr, x.cause, x.removed_time, x.returned_time, x.removed_by, x.returned_by
 ORDER BY x.removed_time, x.namesrv_id, x.broker_addr
