@@ -92,7 +92,9 @@ class Server:
                 break
             made.append({of: plain(value) for of, value in row.items()})
         if is_cut and not made:
-            raise UsageError(f"a row is longer than {_LENGTH:,} characters: ask for fewer columns, or left(COLUMN, 1000)")
+            raise UsageError(
+                f"a row is longer than {_LENGTH:,} characters: ask for fewer columns, or left(COLUMN, 1000)"
+            )
         remark = history.answers.remark(values, (row.values() for row in made))
         return {
             **self._of_run,
