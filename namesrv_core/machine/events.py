@@ -82,9 +82,10 @@ class RefreshRun(NamedTuple):
 
 
 class ScanNotActiveBroker(NamedTuple):
-    """One run of the periodic scan."""
+    """One run of the periodic scan. `began_ms`: when it found its first ended lease, if it has waited for the lock since."""
 
     defer: bool = False
+    began_ms: int | None = None
 
 
 class ChannelDestroyed(NamedTuple):

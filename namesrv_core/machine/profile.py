@@ -16,9 +16,10 @@ CHANNEL_MAX_IDLE_MS = 120_000
 SCAN_DELAY_MS = 5_000
 
 
-MORE_WORDS, NO_MAPPINGS = "more_words", "no_mappings"
-"""Forms of a compressed registration that some releases cannot read: topics with more than five words (attributes),
-written by brokers since 5.0; no count of mappings at the end, as written by brokers before 5.0."""
+MORE_WORDS, NO_MAPPINGS, NO_UTF8 = "more_words", "no_mappings", "no_utf8"
+"""Forms of a registration that some releases cannot read. Of a compressed one: topics with more than five words (attributes),
+written by brokers since 5.0; no count of mappings at the end, as written by brokers before 5.0. Of one as before 3.0.11: bytes
+that are no text, which 5.0 to 5.3 read as null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Profile:
     name: str = "5.4.0"
     capacities: Capacities = Capacities(topic=2048, broker=256, cluster=64, live=512)
     scan_period_ms: int = 5_000
-    unreadable: tuple[str, ...] = ()  # forms of compressed registrations: `MORE_WORDS`, `NO_MAPPINGS`
+    unreadable: tuple[str, ...] = (NO_UTF8,)  # forms of registrations: `MORE_WORDS`, `NO_MAPPINGS`, `NO_UTF8`
     concurrent_maps: bool = True  # ConcurrentHashMap, not HashMap: other growth and order, iterating never throws
     live_key_has_cluster: bool = True  # live and filter tables are keyed by (cluster, address), not by the address
     has_state_version: bool = True  # a data version has a stateVersion, compared with the rest
@@ -79,7 +80,7 @@ V4_9_7 = Profile(
     name="4.9.7",
     capacities=Capacities(topic=1024, broker=128, cluster=32, live=256),
     scan_period_ms=10_000,
-    unreadable=(MORE_WORDS,),
+    unreadable=(MORE_WORDS, NO_UTF8),
     concurrent_maps=False,
     live_key_has_cluster=False,
     has_state_version=False,
@@ -148,7 +149,7 @@ _SINCE_5X: tuple[tuple[str, dict[str, Any]], ...] = (
     ("5.2.0", {"prime_slave_never_writes": False, "topic_list": "newKeySet"}),
     ("5.3.0", {"throws_without_version": False}),
     ("5.3.4", {"scan_delay_ms": 5_000}),
-    ("5.4.0", {"old_json": False}),
+    ("5.4.0", {"old_json": False, "unreadable": (NO_UTF8,)}),
 )
 COMPARED = (
     *("4.3.0", "4.3.1", "4.3.2", "4.4.0", "4.5.0", "4.5.1", "4.5.2", "4.6.0", "4.6.1", "4.7.0", "4.7.1", "4.8.0"),

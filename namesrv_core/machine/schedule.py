@@ -114,6 +114,17 @@ class ScanSchedule:
         is_late = index < len(self.stalls) and self.stalls[index].until_seq == tick + 1 - TICK_LATE_NS
         return (self.stalls[index].until_seq if is_late else tick) // NS_PER_MS
 
+    def began_ms(self, tick: int) -> int | None:
+        """Return when (ms) the scan at `tick` found its first ended lease, if it waited for the lock and no other came behind."""
+        number = bisect_left(self.holds, tick - NS_PER_US, key=lambda hold: hold.until_seq)
+        hold = next((one for one in self.holds[number : number + 1] if one.until_seq == tick - NS_PER_US), None)
+        epoch = None if hold is None else self._epoch_at(hold.from_seq)
+        if hold is None or epoch is None:
+            return None
+        first = (hold.from_seq - epoch.origin_ns - SCAN_DELAY_MS * NS_PER_MS) // self._period_of(epoch)
+        found = [due for due, at in (self._tick(epoch, max(0, first - 1) + n) for n in range(4)) if at == tick]
+        return found[0] // NS_PER_MS if len(found) == 1 else None
+
     def knows_phase(self, seq: int) -> bool:
         """Return whether packets tell when the process scans that runs at `seq`, or that is the first to run."""
         epoch = self._epoch_at(seq) or next(iter(self._epochs), None)

@@ -238,7 +238,10 @@ def scan_not_active_broker(registry: Registry, event: ScanNotActiveBroker, at_ms
     """
     if registry.scan_halted:
         return Step(Outcome.SCAN_HALTED)
-    expired = registry.broker_live_table.expired_at(at_ms)
+    live = registry.broker_live_table
+    expired = live.expired_at(at_ms)
+    if (began_ms := event.began_ms) is not None:  # whom it passed before it waited, it does not look at again
+        expired = expired[len([*takewhile(lambda key: live.lease_end(key) >= began_ms, expired)]) :]
     if not namesrv.profile.batches_unregistrations:
         return _scan_at_once(registry, expired)
     channels = [registry.broker_live_table[key].channel_id for key in expired]

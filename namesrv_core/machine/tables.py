@@ -554,14 +554,14 @@ class BrokerLiveTable(RowTable[LiveKey, BrokerLiveInfo]):
         if value.channel_id:
             note(self._keys_of_channel, value.channel_id, live_key, present=True)
         self.last_update_ms[live_key] = at_ms
-        self._watch(live_key, self._lease_end(live_key))
+        self._watch(live_key, self.lease_end(live_key))
 
     def refresh(self, key: LiveKey, at_ms: int) -> None:
         """Set the lastUpdateTimestamp of a live entry."""
         self.last_update_ms[key] = at_ms
         if key in self._ended:
             del self._ended[key]
-            self._watch(key, self._lease_end(key))
+            self._watch(key, self.lease_end(key))
 
     def keys_of_channel(self, channel_id: str) -> list[LiveKey]:
         """Return the live entries that were registered over `channel_id`."""
@@ -577,7 +577,7 @@ class BrokerLiveTable(RowTable[LiveKey, BrokerLiveInfo]):
             if self._deadline_of.get(key) != deadline:
                 continue
             del self._deadline_of[key]
-            end = self._lease_end(key)
+            end = self.lease_end(key)
             if end < now_ms:
                 self._ended[key] = None
             else:
@@ -592,12 +592,12 @@ class BrokerLiveTable(RowTable[LiveKey, BrokerLiveInfo]):
         while self._deadlines:
             deadline, _, key = self._deadlines[0]
             watched = self._deadline_of.get(key) == deadline
-            if watched and (as_noted or self._lease_end(key) <= deadline):
+            if watched and (as_noted or self.lease_end(key) <= deadline):
                 return deadline
             heapq.heappop(self._deadlines)
             if watched:
                 del self._deadline_of[key]
-                self._watch(key, self._lease_end(key))
+                self._watch(key, self.lease_end(key))
         return None
 
     @property
@@ -605,7 +605,8 @@ class BrokerLiveTable(RowTable[LiveKey, BrokerLiveInfo]):
         """Return whether a scan found an ended lease whose entry still exists (5.x leaves some)."""
         return bool(self._ended)
 
-    def _lease_end(self, key: LiveKey) -> int:
+    def lease_end(self, key: LiveKey) -> int:
+        """Return when (ms) the lease of a live entry ends."""
         return as_long(self.last_update_ms[key] + self[key].lease_ms)
 
     def _watch(self, key: LiveKey, end: int) -> None:

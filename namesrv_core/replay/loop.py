@@ -570,9 +570,12 @@ def replay(
             tick = schedule.first_tick(position, lease_end)
             if tick is None or tick >= seq:
                 return
-            timed = TimedEvent(tick, scan_id(namesrv_id, tick), tick // NS_PER_US, ScanNotActiveBroker())
+            began_ms = schedule.began_ms(tick)
+            timed = TimedEvent(
+                tick, scan_id(namesrv_id, tick), tick // NS_PER_US, ScanNotActiveBroker(began_ms=began_ms)
+            )
             step = take(registry, timed.event, schedule.judged_ms(tick), namesrv.at(tick))
-            position, has_changed = tick, bool(step.changes)
+            position, has_changed = tick, bool(step.changes) or began_ms is not None
             if step.changes:
                 yield Taken(timed, step)
 

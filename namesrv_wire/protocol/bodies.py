@@ -14,7 +14,7 @@ from io import BytesIO
 from typing import Any, Final, NamedTuple
 
 from namesrv_core.asking.requests import java_int
-from namesrv_core.machine.profile import MORE_WORDS, NO_MAPPINGS
+from namesrv_core.machine.profile import MORE_WORDS, NO_MAPPINGS, NO_UTF8
 from namesrv_wire.codes import V3_0_11, V5_0_0
 from namesrv_wire.errors import (
     INFLATE_FREE_BYTES,
@@ -88,8 +88,8 @@ class TopicTable(NamedTuple):
 class RegisterBody(NamedTuple):
     """A decoded registration body.
 
-    `topics` is None for a null topic table, `filter_servers` None for a null list. `hard`: what not every release can read of a
-    compressed one, words of `Profile.unreadable`.
+    `topics` is None for a null topic table, `filter_servers` None for a null list. `hard`: what not every release can
+    read, words of `Profile.unreadable`.
     """
 
     data_version: Record | None
@@ -113,7 +113,12 @@ def decode_register_body(body: bytes, *, compressed: bool, version: int, now_ms:
         return RegisterBody(_version(0, 0, 0), topic_table([], []), [] if whole else None)
     if whole and compressed:
         return _compressed_body(body, version, now_ms)
-    value = parse_json(body, "register body")
+    try:
+        value = parse_json(body, "register body")
+    except DecodeError as error:
+        if whole or error.reason is not Reason.BAD_JSON or not isinstance(error.__cause__, UnicodeDecodeError):
+            raise
+        return RegisterBody(None, None, None, (NO_UTF8,))
     if not whole:
         return RegisterBody(*_wrapper(value, now_ms, mapped=False), None)
     if value is None:

@@ -10,7 +10,7 @@ from namesrv_core import Namesrv, Registry
 from namesrv_core.machine import events
 from namesrv_core.machine.past import Past
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, NamesrvConfig, Profile
-from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
+from namesrv_core.machine.schedule import Hold, ScanEpoch, ScanSchedule
 from namesrv_core.machine.step import step
 from namesrv_core.machine.tables import DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
 from namesrv_core.replay.loop import OrderError, Taken, TimedEvent, replay, scan_id, take
@@ -73,6 +73,24 @@ def test_scan_id_tells_name_server_and_tick() -> None:
     _, scanned = taken(V4_9_7, [at(1_000, register())], until_ms=200_000)
     tick = 125_000 * MS
     assert scanned.timed == TimedEvent(tick, scan_id("ns", tick), tick // 1_000, events.ScanNotActiveBroker())
+
+
+@pytest.mark.parametrize(("hold_s", "is_next_seen"), [((124, 128), False), ((124, 132), True)])
+def test_a_scan_that_waits_for_the_lock_does_not_look_back(hold_s: tuple[int, int], is_next_seen: bool) -> None:  # noqa: FBT001
+    """A lease that ends meanwhile is seen if its entry comes behind the one in hand, or if the timer has ticked once more."""
+    namesrv = Namesrv(V5_4_0)
+    first, second = (LiveKey("C", f"10.0.0.{n}:10911") for n in (2, 1))  # as the map has them
+    held = [Hold(*(second * 1_000 * MS for second in hold_s))]
+    schedule = ScanSchedule([ScanEpoch(0, 0)], namesrv.scan_period_ms, holds=held)
+    for in_hand, other in ((first, second), (second, first)):
+        beats = [
+            at(ms, register(name=f"b{key.broker_addr}", channel=key.broker_addr)._replace(broker_addr=key.broker_addr))
+            for ms, key in ((1_000, in_hand), (6_000, other))
+        ]
+        registry = Registry(V5_4_0)
+        _, _, *scans = replay(registry, beats, namesrv, schedule, span=(0, (hold_s[1] + 1) * 1_000 * MS))
+        assert [scan.timed.seq for scan in scans] == [hold_s[1] * 1_000 * MS + 1_000]
+        assert [*registry.broker_live_table] == ([] if in_hand == first or is_next_seen else [other])
 
 
 def test_without_a_schedule_no_scan_runs() -> None:

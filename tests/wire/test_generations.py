@@ -43,6 +43,20 @@ def test_releases_that_cannot_read_it(topic: bytes, broker: int, refusing: set[i
     assert refused == refusing
 
 
+def test_no_text_is_null_to_some_releases() -> None:
+    """A registration as before 3.0.11 is taken without topics by 5.0 to 5.3, which read bytes that are no UTF-8 as null."""
+    ext = BROKER | {"compressed": "false"}
+    said, topics = request_columns(decode_frame(request(103, ext, b"\xff" * 9, version=0)), 0)
+    assert (topics, said["data_version"], said["filter_servers"]) == (None, None, None)
+    refused = {v for v in (V4_9_7, V5_0_0, V5_1_0, V5_4_0) if refused_as(said, {}, v) == "undecodable_body"}
+    assert refused == {V4_9_7, V5_4_0}
+    for body, version in ((b"nonsense!", 0), (b"\xff" * 9, V5_1_0)):  # neither has a null body of today's kind
+        assert (
+            request_columns(decode_frame(request(103, ext, body, version=version)), 0)[0]["refusal"]
+            == "undecodable_body"
+        )
+
+
 def test_what_was_taken_was_read() -> None:
     """Against an answer that says so, no rule holds; a refusal that no rule foresees has the words of the answer."""
     said = said_by(b"T 4 4 6 SINGLE_TAG {}", V5_4_0)
