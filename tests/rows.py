@@ -40,9 +40,13 @@ def alive(opened: Event, closed: Event | None = None, **values: Any) -> Row:
     return row | values
 
 
-def queues(topic: str, name: str, opened: Event, closed: Event | None = None, **values: Any) -> Row:
-    numbers = {"read_queue_nums": 4, "write_queue_nums": 4, "perm": 6, "topic_sys_flag": 0}
-    return alive(opened, closed, topic=topic, broker_name=name, **numbers | values)
+def queues(topic: str, name: str, *when: Event, **values: Any) -> Row:
+    """`came`: what brought the queue data, if they only changed later; `topic_came`: what brought the topic."""
+    row: Row = {"read_queue_nums": 4, "write_queue_nums": 4, "perm": 6, "topic_sys_flag": 0}
+    came = values.pop("came", when[0])
+    row["entered_at"] = {"seq": seq(came[1]), "no": 0}
+    row["outer_entered_at"] = {"seq": seq(values.pop("topic_came", came)[1]), "no": 0}
+    return alive(*when, topic=topic, broker_name=name, **row | values)
 
 
 def member(name: str, broker_id: int | None, addr: str | None, *when: Event, **values: Any) -> Row:

@@ -15,7 +15,7 @@ FINDINGS = Table(
         subject* STRING: Broker, topic, cluster or key concerned; if several have one cause, the first and how many more
         from_time* TIMESTAMP: Start
         to_time TIMESTAMP: End; NULL = not over
-        detail STRING: What happened, in words, with the first few brokers or topics affected
+        detail STRING: What happened, in words, with the first few names; numbers are of the day on which it began
         evidence* ARRAY<STRING>: event_ids, beginning with the event that began it; the first 20 if many, 20 more at its end
         brokers* BIGINT: Number of broker names affected
         broker_names* ARRAY<STRING>: First ten of these broker names, by name

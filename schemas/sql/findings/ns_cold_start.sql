@@ -91,7 +91,7 @@ SELECT
     if(s.times > 1, s.times || ' starts; ', '') || coalesce(
         'first route ' || (epoch_us(s.first_time) - epoch_us(s.effect_time)) // 1000 || ' ms after the '
             || if(s.times > 1, 'first one', 'start'),
-        'no route that day'
+        'no route until midnight'
     ) || CASE
         WHEN w.topics_back < w.topics THEN '; ' || w.topics - w.topics_back || ' of the ' || w.topics
             || ' topics that it had before are not back: ' || array_to_string(w.away[1:10], ', ')

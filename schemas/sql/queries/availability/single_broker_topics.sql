@@ -14,20 +14,6 @@ WITH one AS (
     WHERE opened_by IS NOT NULL
     GROUP BY namesrv_id, topic
     HAVING count(DISTINCT broker_name) = 1
-), came AS (
-    -- a row opened by the event that closed the row before it is no new appearance
-    SELECT
-        h.namesrv_id, h.topic, h.broker_name, max(h.valid_from) AS valid_from, max_by(h.opened_by, h.opened_at) AS opened_by
-    FROM (
-        SELECT
-            x.*, lag(x.closed_by) OVER (
-                PARTITION BY x.namesrv_id, x.topic, x.broker_name ORDER BY x.opened_at
-            ) <=> x.opened_by AS goes_on
-        FROM topic_queue_history AS x
-        WHERE x.valid_from <= :t
-    ) AS h
-    WHERE NOT h.goes_on
-    GROUP BY h.namesrv_id, h.topic, h.broker_name
 ), lost AS (
     SELECT o.namesrv_id, o.topic, max(h.valid_to) AS lost_time, max_by(h.closed_by, h.valid_to) AS lost_by
     FROM one AS o
@@ -70,7 +56,7 @@ SELECT
     END AS event_id
 FROM one
 JOIN members AS m ON m.namesrv_id = one.namesrv_id AND m.broker_name = one.broker_name AND m.brokers > 1
-JOIN came AS c ON c.namesrv_id = one.namesrv_id AND c.topic = one.topic AND c.broker_name = one.broker_name
+JOIN {came(entered_at)} AS c ON c.namesrv_id = one.namesrv_id AND c.topic = one.topic AND c.broker_name = one.broker_name
 LEFT JOIN lost AS l ON l.namesrv_id = one.namesrv_id AND l.topic = one.topic
 LEFT JOIN home AS h ON h.namesrv_id = one.namesrv_id AND h.cluster_name = m.cluster_name
 LEFT JOIN topic_queue_history AS tbw

@@ -5,28 +5,16 @@
 -- column opened_by: event that began it
 -- columns: closed_by
 WITH advertised AS (
-    SELECT *, sum(IF(goes_on, 0, 1)) OVER place AS stay
-    FROM (
-        -- a row that the event opened which closed the one before it has another permission or other queues
-        SELECT *, coalesce(lag(closed_by) OVER place = opened_by, FALSE) AS goes_on
-        FROM topic_queue_history
-        WHERE topic = 'TBW102' AND (:broker IS NULL OR broker_name = :broker)
-        WINDOW place AS (PARTITION BY namesrv_id, broker_name ORDER BY opened_at)
-    )
-    WINDOW place AS (PARTITION BY namesrv_id, broker_name ORDER BY opened_at)
-), h AS (
-    SELECT
-        namesrv_id, broker_name, min(valid_from) AS from_time, IF(count(valid_to) = count(*), max(valid_to), NULL) AS to_time,
-        min_by(opened_by, opened_at) AS opened_by, max_by(coalesce(closed_by, ''), opened_at) AS closed_by
-    FROM advertised
-    GROUP BY namesrv_id, broker_name, stay
+    SELECT struct(namesrv_id, broker_name) AS what, valid_from, valid_to, opened_by, closed_by, opened_at
+    FROM topic_queue_history
+    WHERE topic = 'TBW102' AND (:broker IS NULL OR broker_name = :broker)
 )
 SELECT
-    h.namesrv_id, h.broker_name, h.from_time, h.to_time, min(i.valid_from) AS unreported_since, h.opened_by,
-    nullif(h.closed_by, '') AS closed_by
-FROM h
+    h.what.namesrv_id, h.what.broker_name, h.from_time, h.to_time, min(i.valid_from) AS unreported_since, h.opened_by,
+    h.closed_by
+FROM {stays(advertised)} AS h
 LEFT JOIN orphaned_topics AS i
-    ON i.namesrv_id = h.namesrv_id AND i.topic = 'TBW102' AND i.broker_name = h.broker_name AND i.reason = 'residual'
+    ON i.namesrv_id = h.what.namesrv_id AND i.topic = 'TBW102' AND i.broker_name = h.what.broker_name AND i.reason = 'residual'
     AND (h.to_time IS NULL OR i.valid_from < h.to_time) AND (i.valid_to IS NULL OR i.valid_to > h.from_time)
-GROUP BY h.namesrv_id, h.broker_name, h.from_time, h.to_time, h.opened_by, h.closed_by
-ORDER BY h.from_time, h.namesrv_id, h.broker_name
+GROUP BY h.what.namesrv_id, h.what.broker_name, h.from_time, h.to_time, h.opened_by, h.closed_by
+ORDER BY h.from_time, h.what.namesrv_id, h.what.broker_name

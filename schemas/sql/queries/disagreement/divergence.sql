@@ -17,10 +17,11 @@ WITH routed AS (
     WHERE opened_by IS NOT NULL
 ), known AS (
     SELECT
-        topic, broker_name, array_join(array_sort(collect_set(namesrv_id)), ', ') AS known_to,
-        min(valid_from) AS known_since, min_by(opened_by, valid_from) AS known_by
-    FROM routed
-    GROUP BY topic, broker_name
+        r.topic, r.broker_name, array_join(array_sort(collect_set(r.namesrv_id)), ', ') AS known_to,
+        min(c.valid_from) AS known_since, min_by(c.opened_by, c.valid_from) AS known_by
+    FROM routed AS r
+    JOIN {came(entered_at)} AS c ON c.namesrv_id = r.namesrv_id AND c.topic = r.topic AND c.broker_name = r.broker_name
+    GROUP BY r.topic, r.broker_name
 ), lost AS (
     SELECT
         namesrv_id, topic, broker_name, max(valid_to) AS lacking_since, max_by(closed_by, valid_to) AS lacking_by

@@ -4,16 +4,23 @@
 -- column first: broker name and id that it had
 -- column second: broker name and id that it got in addition
 -- columns: from_time, to_time, event_id, source_file, source_offset
-WITH pairs AS (
+WITH members AS (
     SELECT
-        a.namesrv_id, a.broker_addr, concat(a.broker_name, ' ', a.broker_id) AS first,
-        concat(b.broker_name, ' ', b.broker_id) AS second, b.valid_from AS from_time,
-        least(coalesce(a.valid_to, b.valid_to), coalesce(b.valid_to, a.valid_to)) AS to_time, b.opened_by AS event_id
-    FROM broker_addr_history AS a
-    JOIN broker_addr_history AS b
+        struct(namesrv_id, broker_name, broker_id, broker_addr) AS what, valid_from, valid_to, opened_by, closed_by, opened_at
+    FROM broker_addr_history
+), stays AS (
+    SELECT
+        what.namesrv_id, what.broker_addr, concat(what.broker_name, ' ', what.broker_id) AS identity, from_time, to_time,
+        opened_by, opened_at
+    FROM {stays(members)} AS s
+), pairs AS (
+    SELECT
+        a.namesrv_id, a.broker_addr, a.identity AS first, b.identity AS second, b.from_time,
+        least(coalesce(a.to_time, b.to_time), coalesce(b.to_time, a.to_time)) AS to_time, b.opened_by AS event_id
+    FROM stays AS a
+    JOIN stays AS b
         ON b.namesrv_id = a.namesrv_id AND b.broker_addr = a.broker_addr AND b.opened_at > a.opened_at
-        AND (b.broker_name <> a.broker_name OR b.broker_id <> a.broker_id)
-        AND (a.valid_to IS NULL OR a.valid_to > b.valid_from)
+        AND b.identity <> a.identity AND (a.to_time IS NULL OR a.to_time > b.from_time)
 )
 SELECT
     b.namesrv_id, b.broker_addr, b.first, b.second, b.from_time, b.to_time, b.event_id, c.source_file, c.source_offset

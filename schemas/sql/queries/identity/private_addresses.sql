@@ -10,25 +10,31 @@
 -- column kind: reason: loopback, unspecified, link-local, container default, no port or no address
 -- columns: from_time, to_time
 -- column opened_by: event that began it
-SELECT
-    namesrv_id, cluster_name, broker_name, broker_id, broker_addr, what, ha_server_addr, kind, from_time, to_time, opened_by
-FROM (
+WITH addresses AS (
     SELECT
-        namesrv_id, cluster_name, broker_name, broker_id, broker_addr, 'broker address' AS what,
-        CAST(NULL AS STRING) AS ha_server_addr, {address_kind(broker_addr)} AS kind, valid_from AS from_time,
-        valid_to AS to_time, opened_by
+        struct(
+            namesrv_id, cluster_name, broker_name, broker_id, broker_addr, 'broker address' AS what,
+            CAST(NULL AS STRING) AS ha_server_addr, {address_kind(broker_addr)} AS kind
+        ) AS what,
+        valid_from, valid_to, opened_by, closed_by, opened_at
     FROM broker_addr_history
     UNION ALL
     SELECT
-        namesrv_id, cluster_name, broker_name, CAST(NULL AS BIGINT), broker_addr, 'haServerAddr', ha_server_addr,
-        {address_kind(ha_server_addr)}, valid_from, valid_to, opened_by
+        struct(
+            namesrv_id, cluster_name, broker_name, CAST(NULL AS BIGINT) AS broker_id, broker_addr, 'haServerAddr' AS what,
+            ha_server_addr, {address_kind(ha_server_addr)} AS kind
+        ),
+        valid_from, valid_to, opened_by, closed_by, opened_at
     FROM broker_live_history
     WHERE ha_server_addr <> ''
         AND (
             {address_kind(broker_addr)} IS NULL
             OR regexp_replace(broker_addr, ':[^:]*$', '') <> regexp_replace(ha_server_addr, ':[^:]*$', '')
         )
-) AS found
-WHERE kind IS NOT NULL
-    AND {overlaps(from_time, to_time)}
-ORDER BY from_time, namesrv_id, broker_name, what, broker_id
+)
+SELECT
+    what.namesrv_id, what.cluster_name, what.broker_name, what.broker_id, what.broker_addr, what.what, what.ha_server_addr,
+    what.kind, from_time, to_time, opened_by
+FROM {stays(addresses)} AS found
+WHERE what.kind IS NOT NULL AND {overlaps(from_time, to_time)}
+ORDER BY from_time, what.namesrv_id, what.broker_name, what.what, what.broker_id

@@ -31,6 +31,7 @@ JOIN (SELECT topic_config_digest, explode(topics) AS config FROM topic_configs) 
 LEFT ANTI JOIN topic_queue_history AS h
     ON h.namesrv_id = s.namesrv_id AND h.broker_name = s.broker_name AND h.topic = t.config.topic
     AND h.read_queue_nums = t.config.read_queue_nums AND h.write_queue_nums = t.config.write_queue_nums
+    AND h.perm = t.config.perm
     AND h.valid_from <= s.effect_time AND (h.valid_to IS NULL OR h.valid_to > s.effect_time)
 GROUP BY ALL
 ORDER BY s.effect_time, s.namesrv_id, s.broker_addr
