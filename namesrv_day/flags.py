@@ -248,9 +248,9 @@ def _unlisted(today: Frames, recorded: Recorded) -> set[str | None]:
 def _reported(held: pa.Table, today: Frames, recorded: Recorded) -> pa.Table:
     """Return whether topics of `held` are `listed` by registrations of their brokers' masters, by topic and broker name.
 
-    Only accepted registrations count, and only if their topics differ from the one before, or a row opened between. A registration with a single
-    topic reports a change of that topic and says nothing about others. The same is true for several registrations with one
-    data version, among which a broker may split its topics (5.x).
+    Only accepted registrations count, and only if their topics differ from the one before, or a row opened since. A registration
+    with a single topic reports a change of that topic and says nothing about others. The same is true for several registrations
+    with one data version, among which a broker may split its topics (5.x).
     """
     of_names = pc.field("broker_name").isin(pc.drop_null(pc.unique(held["broker_name"])))
     registrations = recorded.raw_beats(bronze.REGISTRATIONS.name, columns=_REPORTING, where=of_names)
