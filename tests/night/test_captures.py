@@ -27,7 +27,8 @@ FILES = {
 def expected(name: str) -> dict[str, str]:
     """Return the content of the gold tables that the first version made of a capture.
 
-    But for the order in which the rows that one event removes are counted (`closed_at.no`): it goes by their names since.
+    But for the order in which the rows that one event removes are counted (`closed_at.no`): it goes by their names since. And for
+    topics that come behind a registration: the next one tells whether they are residual, though it lists what that one did.
     """
     found: dict[str, str] = json.loads((EXPECTED / f"{name}.json").read_text(encoding="utf-8"))
     return found
