@@ -5,8 +5,8 @@ has what the first version of this software made of five captures; of `network` 
 process, and took light heartbeats for known to 4.9.7. Of `order_decisions` the evidence is less: the first answers that tell
 decide; orders that another decision undoes are none. Since then heartbeats without a live entry are one outcome until there is
 one, of `v5-lifecycle` answers tell that topics left out are not deleted, an answer right behind a removal makes nothing known,
-a question asked in the first millisecond tells of what was there, the changes of an event are numbered over all brokers, and
-an outer key has the age that it has among all of them.
+a question asked in the first millisecond tells of what was there, the changes of an event are numbered over all brokers, an
+outer key has the age that it has among all of them, and a topic that comes behind a registration is judged by the next one.
 Its rows were put into today's layout: intervals whole, routes by their parts. Left out are the ledger and `findings`, which are
 told otherwise now, and `last_heartbeats`, of which the rows of live entries tell.
 """

@@ -10,10 +10,13 @@ import pytest
 
 from jobs.ask.engine import Answers
 from jobs.audit.attestation import answers_differing, asked_again, published, summed
+from namesrv_day.arrow import with_microseconds
 from schemas import gold
+from schemas.times import US_PER_DAY
+from tests.compare_gold import tables_of
 from tests.night.content import EXPECTED, content_of
 from tests.night.nights import JOINED, Capture, night
-from tests.pcap import stretch
+from tests.pcap import capture, records, stretch
 from tests.places import recorded
 
 FILES = {
@@ -27,8 +30,7 @@ FILES = {
 def expected(name: str) -> dict[str, str]:
     """Return the content of the gold tables that the first version made of a capture.
 
-    But for the order in which the rows that one event removes are counted (`closed_at.no`): it goes by their names since. And for
-    topics that come behind a registration: the next one tells whether they are residual, though it lists what that one did.
+    But for the order in which the rows that one event removes are counted (`closed_at.no`): it goes by their names since.
     """
     found: dict[str, str] = json.loads((EXPECTED / f"{name}.json").read_text(encoding="utf-8"))
     return found
@@ -73,6 +75,38 @@ def test_another_process_before_the_day_changes_no_route(tmp_path: Path) -> None
     night(tmp_path / "w", both)
     found, alone = content_of(tmp_path / "w"), expected("v5-acting-master")
     assert [name for name in (gold.ROUTE_CHANGES.name, gold.ORPHANED_TOPICS.name) if found[name] != alone[name]] == []
+
+
+def intervals(warehouse: Path, later_us: int) -> dict[str, list[str]]:
+    """Return what the intervals of a warehouse are about, with their times, `later_us` earlier."""
+    tables, found = tables_of(warehouse), {}
+    for table in (*gold.HISTORY_TABLES, gold.ORPHANED_TOPICS):
+        about = [name for name in table.key if name not in ("opened_at", "opened_by", "valid_from")]
+        rows = with_microseconds(tables[table.name].select([*about, "valid_from", "valid_to"])).to_pylist()
+        times = ([row.pop(name) for name in ("valid_from", "valid_to")] for row in rows)
+        spans = [[at_us and at_us - later_us for at_us in of] for of in times]
+        found[table.name] = sorted(f"{row} {span}" for row, span in zip(rows, spans, strict=True))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.3, 0.6])
+def test_midnight_changes_no_interval(tmp_path: Path, v5_lifecycle: Capture, share: float) -> None:
+    """Where it lies amid a capture, in one run or between two: what lasted how long is as on one day."""
+    data = gzip.decompress(recorded(FILES["v5-lifecycle"]).read_bytes())
+    packets = list(records(data))
+    midnight = int(len(packets) * share)
+    later_us = -packets[midnight].time_us % US_PER_DAY
+    moved = [packet._replace(time_us=packet.time_us + later_us) for packet in packets]
+    days = [tmp_path / "first.pcap", tmp_path / "second.pcap"]
+    for file, some in zip(days, (moved[:midnight], moved[midnight:]), strict=True):
+        file.write_bytes(capture(data, some))
+    night(tmp_path / "once", *days)
+    for file in days:
+        night(tmp_path / "twice", file)
+    as_on_one_day = intervals(v5_lifecycle.path, 0)
+    assert intervals(tmp_path / "once", later_us) == as_on_one_day
+    assert intervals(tmp_path / "twice", later_us) == as_on_one_day
 
 
 @pytest.mark.slow
