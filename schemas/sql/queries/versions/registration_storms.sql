@@ -1,5 +1,5 @@
--- Which brokers send storms of full registrations, more than some in a minute?
--- parameter times INT = 5: limit of registrations in a minute
+-- Which brokers send storms of full registrations, so many in a minute or more?
+-- parameter times INT = 5: so many registrations in a minute are a storm
 -- parameters: since, until
 -- columns: namesrv_id, broker_name, broker_addr
 -- column minute: start of the minute
