@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from namesrv_core.machine.profile import NO_UTF8
 from namesrv_wire.codes import V5_0_0
-from namesrv_wire.errors import LIMITS, DecodeError
+from namesrv_wire.errors import LIMITS, DecodeError, Reason
 from namesrv_wire.protocol.bodies import RegisterBody, decode_data_version, decode_queue_datas, decode_register_body
 from namesrv_wire.protocol.frames import LANGUAGES, decode_frame
 from namesrv_wire.protocol.requests import KnownFrames
@@ -101,6 +102,8 @@ def _of_frame(data: bytes) -> list[Any]:
 
 def _of_body(body: bytes, version: int, *, compressed: bool) -> dict[str, Any]:
     got: RegisterBody = decode_register_body(body, compressed=compressed, version=version, now_ms=NOW)
+    if NO_UTF8 in got.hard:  # only releases between these two take it
+        raise DecodeError(Reason.BAD_JSON, NO_UTF8)
     topics = mappings = None
     if got.topics is not None:
         topics = sorted(list(topic.values()) for topic in got.topics.topics)
