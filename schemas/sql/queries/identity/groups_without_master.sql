@@ -23,7 +23,7 @@ WITH moves AS (
     GROUP BY namesrv_id, broker_name, position
     WINDOW so_far AS (PARTITION BY namesrv_id, broker_name ORDER BY position)
 ), flips AS (
-    SELECT *, lag(is_without, 1, FALSE) OVER (PARTITION BY namesrv_id, broker_name ORDER BY position) AS was_without
+    SELECT *, coalesce(lag(is_without) OVER (PARTITION BY namesrv_id, broker_name ORDER BY position), FALSE) AS was_without
     FROM states
 ), gone AS (
     SELECT
