@@ -97,33 +97,17 @@ def suspected(
     shared = ask(query("flags/shared"), given, **values)
     if not shared.num_rows and not ask(query("flags/elsewhere"), given).num_rows:
         return SUSPECTED.empty_table()
-    given["registered"] = registered()
+    given |= {"registered": registered(), "eve": eve()}
     shared = list(rows_of(ask(query("flags/shared"), given, **values)))
     near = {"fresh_ns": FRESH_NS, "settled_ns": _SETTLED_NS, "lease_ms": BROKER_CHANNEL_EXPIRED_MS}
-    met_before = {**given, "eve": eve()}
     pairs = {
-        (row["one"], row["other"]): row
-        for row in rows_of(ask(query("flags/suspects"), met_before, **near, shown=_SHOWN))
+        (row["one"], row["other"]): row for row in rows_of(ask(query("flags/suspects"), given, **near, shown=_SHOWN))
     }
     at_both = {frozenset((row["one"], row["other"])): row["brokers"] for row in rows_of(ask(_AT_BOTH, given))}
     several = {row["namesrv_id"] for row in shared}
     shows = {pair for pair, row in pairs.items() if row["answers"]}
     distinct = {*at_both, *apart}
-    shares = {pair: row["lacking"] / (row["lacking"] + row["shown"]) for pair, row in pairs.items()}
-    lacks = {
-        (one, other)
-        for (one, other), share in shares.items()
-        if share > LACKING_SHARE
-        or (
-            pairs[one, other]["lacking"] >= ENOUGH
-            and any(
-                share > RIVAL_TIMES * less
-                for (mine, rival), less in shares.items()
-                if mine == one and frozenset((other, rival)) in distinct
-            )
-        )
-    }
-    denied = {*distinct, *map(frozenset, lacks)}
+    denied = {*distinct, *map(frozenset, _lacking(pairs, distinct))}
     likely = {pair for pair in shows if several.isdisjoint(pair) and frozenset(pair) not in denied}
     mutual = {pair for pair in likely if pair[::-1] in likely}
     # Two addresses that show each other's brokers explain what they show; one-sided pairs count for other addresses only.
@@ -157,6 +141,22 @@ def suspected(
             )
     rest = {one for one, _ in elsewhere} - {row["namesrv_id"] for row in rows}
     return pa.Table.from_pylist([*rows, *({"namesrv_id": one, "kind": "shows"} for one in sorted(rest))], SUSPECTED)
+
+
+def _lacking(
+    pairs: Mapping[tuple[str, str], Mapping[str, Any]], distinct: Collection[frozenset[str]]
+) -> set[tuple[str, str]]:
+    """Return the pairs of which the first's answers lack too many brokers that have just registered at the other to be one.
+
+    That is by share, or beside that of an address which is not one with the other (`distinct`).
+    """
+    shares = {pair: row["lacking"] / (row["lacking"] + row["shown"]) for pair, row in pairs.items()}
+    found = {pair for pair, share in shares.items() if share > LACKING_SHARE}
+    for (one, other), share in shares.items():
+        rivals = (less for (of, rival), less in shares.items() if of == one and frozenset((other, rival)) in distinct)
+        if pairs[one, other]["lacking"] >= ENOUGH and any(share > RIVAL_TIMES * less for less in rivals):
+            found.add((one, other))
+    return found
 
 
 def groups_of(pairs: Iterable[tuple[str, str]]) -> list[set[str]]:

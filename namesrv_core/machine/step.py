@@ -244,7 +244,7 @@ def scan_not_active_broker(registry: Registry, event: ScanNotActiveBroker, at_ms
         expired = expired[len([*takewhile(lambda key: live.lease_end(key) >= began_ms, expired)]) :]
     if not namesrv.profile.batches_unregistrations:
         return _scan_at_once(registry, expired)
-    channels = [registry.broker_live_table[key].channel_id for key in expired]
+    channels = [live[key].channel_id for key in expired]
     # An entry without a channel throws when that is closed, and ends the scan.
     broken_at = channels.index(None) if None in channels else None
     expired = expired[:broken_at]

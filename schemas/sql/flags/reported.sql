@@ -1,7 +1,8 @@
 -- Whether each topic of a broker name is listed by its master's registrations: the accepted ones whose topics differ from the one
--- before, or behind the opening of a row. A registration with a single topic reports a change of it and says nothing about other topics. Nor does one of several
--- registrations with the same data version, into which a broker may split its topics (5.x). Of registrations that say of a topic
--- what the one before does, only those are returned that first say it of a row of topic_queue_history.
+-- before, and the first one behind the opening of a row. A registration with a single topic reports a change of it and says nothing
+-- about other topics. Nor does one of several registrations with the same data version, into which a broker may split its topics
+-- (5.x). Of registrations that say of a topic what the one before does, only those are returned that first say it of a row of
+-- topic_queue_history.
 WITH listed AS (
     SELECT DISTINCT topic_config_digest, unnest(topics).topic AS topic FROM configs
 ),

@@ -2,7 +2,8 @@
 WITH since AS (
     -- Brokers that registered before the recording began are gone from its answers once their leases have ended.
     SELECT namesrv_id, min(first_seq) + $settled_ns AS known_seq
-    FROM (SELECT namesrv_id, first_seq FROM beats UNION ALL SELECT namesrv_id, seq FROM lists UNION ALL FROM eve) GROUP BY namesrv_id
+    FROM (SELECT namesrv_id, first_seq FROM beats UNION ALL SELECT namesrv_id, seq FROM lists UNION ALL FROM eve)
+    GROUP BY namesrv_id
 ), rivals AS (
     -- Two addresses with one broker name and id replace each other.
     SELECT broker_name, broker_id FROM registered GROUP BY ALL HAVING count(DISTINCT broker_addr) > 1

@@ -1,4 +1,5 @@
--- What brought the queue data that were there at :t ({position}: entered_at), or their topics (outer_entered_at), however they changed since.
+-- What brought the queue data that were there at :t ({position}: entered_at), or their topics (outer_entered_at), however they
+-- changed since.
 (
     SELECT h.namesrv_id, h.topic, h.broker_name, e.valid_from, e.opened_by
     FROM topic_queue_history AS h

@@ -1,4 +1,5 @@
--- The rows of {rows} with those joined that say the same ({rows}.what): one goes on with the row that the event closed which opened it.
+-- The rows of {rows} with those joined that say the same ({rows}.what): one goes on with the row that the event closed which
+-- opened it.
 (
     SELECT
         what, min(valid_from) AS from_time, IF(count(valid_to) = count(*), max(valid_to), NULL) AS to_time,
