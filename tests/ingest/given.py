@@ -25,6 +25,13 @@ START_MS = 1_767_312_000_000  # its midnight
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
 DAY = dt.timedelta(days=1)
 BEAT: Line = {"kind": "heartbeat", "code": 904, "cluster_name": "C", "broker_addr": "10.0.0.97:10911"}
+SETTINGS: dict[str, Line] = {
+    "refused": {"kind": "observation", "code": 206, "response_code": 1, "remark": "disable"},
+    "listed": {"kind": "observation", "code": 206, "body": '{"topicList":["T","U"]}'},
+    "on": {"kind": "namesrv", "event": "configured", "properties": "enableAllTopicList=true"},
+    "off": {"kind": "namesrv", "event": "configured", "properties": "enableAllTopicList=false"},
+}
+"""What shows or states whether all topics may be listed."""
 TABLES = {table.name: table for table in bronze.TABLES}
 EVENTS_AND_ANSWERS = (
     *("heartbeats", "registrations", "unregistrations"),

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.store.check import check
 from tests.examples import more
-from tests.ingest.given import DAY_MS, HOUR_MS, START_MS, Line, registration, warehouse_at, write
+from tests.ingest.given import DAY_MS, HOUR_MS, SETTINGS, START_MS, Line, registration, warehouse_at, write
 from tests.night.nights import night
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ def told_at_random(dice: random.Random) -> list[Line]:
     """Return what two name servers are told in three days, in the order of its times, which all differ.
 
     They start, or are seen from somewhere on; a few brokers register, beat and end in all ways there are, or stay silent for
-    hours or a day; scans die, or tell when they tick.
+    hours or a day; scans die, or tell when they tick; settings are stated, or shown by answers.
     """
     told: dict[int, Line] = {}
 
@@ -54,8 +54,11 @@ def _life(dice: random.Random, version: int) -> Iterator[tuple[float, Line]]:
         yield from _broker(dice, number, begin)
     for _ in range(dice.randrange(5)):
         yield dice.uniform(begin, 24 * DAYS), dice.choice(_ADMIN)
+    for _ in range(dice.choice((0, 0, 3))):
+        yield dice.uniform(begin, 24 * DAYS), dice.choice(_SAYS)
 
 
+_SAYS = [*SETTINGS.values()]
 _ADMIN: list[Line] = [
     {"kind": "admin", "code": 205, "broker_name": "a", "response_code": 0},
     {"kind": "admin", "code": 216, "topic": "T", "response_code": 0},

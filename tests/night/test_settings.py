@@ -15,7 +15,7 @@ from namesrv_core.machine import events
 from schemas import gold
 from schemas.findings import Thresholds
 from schemas.times import day_of
-from tests.ingest.given import DAY, DAY_MS, FIRST, START_MS, Line, at, broker, write
+from tests.ingest.given import DAY, DAY_MS, FIRST, SETTINGS, START_MS, Line, at, broker, write
 from tests.night.nights import Capture, night, rows
 from tests.night.server import Server
 
@@ -92,81 +92,76 @@ def test_settings_are_found_and_days_before_the_evidence_are_replayed_again(tmp_
     assert run(at_once, server.lines, "both").digests == second.digests
 
 
-SAYS: dict[str, Line] = {
-    "refused": {"kind": "observation", "code": 206, "response_code": 1, "remark": "disable"},
-    "listed": {"kind": "observation", "code": 206, "body": '{"topicList":["T","U"]}'},
-    "on": {"kind": "namesrv", "event": "configured", "properties": "enableAllTopicList=true"},
-    "off": {"kind": "namesrv", "event": "configured", "properties": "enableAllTopicList=false"},
-}
+BEGAN: list[Line] = [
+    {"kind": "namesrv", "event": "started"},
+    {"kind": "namesrv", "event": "identified", "version": 493},
+]
+Said = dict[float, Line]
+"""What a name server hears of a night, by hours from the first midnight."""
 
 
-def require_what_one_night_gives(tmp_path: Path, nights: list[list[Line]], known: str) -> None:
-    """Require the tables of one night over all lines, and that the first day knows whether topics may be listed."""
+def require_what_one_night_gives(tmp_path: Path, lives: list[tuple[list[Said], str]]) -> None:
+    """Require the tables of one night over all lines, and what the first day then knows: may topics be listed?
+
+    `lives`: of some name servers, what each night reads of them. They share the nights.
+    """
+    names = [f"10.0.0.{number}:9876" for number in range(len(lives))]
+    nights = [
+        [
+            {**at(hour, line), "namesrv_id": name}
+            for name, (nights, _) in zip(names, lives, strict=True)
+            for hour, line in (nights[number].items() if number < len(nights) else ())
+        ]
+        for number in range(max(len(nights) for nights, _ in lives))
+    ]
     for number, lines in enumerate(nights):
         said = night(tmp_path / "w", write(tmp_path / f"{number}.jsonl", lines))
-    held = {row["setting"]: row["value"] for row in rows(tmp_path / "w", gold.NAMESRV_SETTINGS) if row["day"] == FIRST}
-    assert held["enable_all_topic_list"] == known
+    held = {
+        row["namesrv_id"]: row["value"]
+        for row in rows(tmp_path / "w", gold.NAMESRV_SETTINGS)
+        if row["day"] == FIRST and row["setting"] == "enable_all_topic_list"
+    }
+    assert held == {name: known for name, (_, known) in zip(names, lives, strict=True)}
     together = sorted((line for lines in nights for line in lines), key=itemgetter("time"))
     at_once = night(tmp_path / "at-once", write(tmp_path / "all.jsonl", together))
     assert said.digests == at_once.digests
 
 
-@pytest.mark.parametrize(
-    ("first", "then", "known"),
-    [
-        ({28: "refused"}, {29: "refused", 30: "refused"}, "false"),
-        ({28: "refused"}, {29: "listed", 30: "listed"}, "true"),
-        ({28: "listed"}, {29: "refused", 30: "refused"}, "false"),
-        ({28: "off"}, {29: "on"}, "false"),
-        ({28: "off"}, {27: "on"}, "true"),
-        ({28: "on"}, {27: "off"}, "false"),
-    ],
-)
-def test_what_a_day_shows_of_earlier_ones_is_what_the_whole_day_shows(
-    tmp_path: Path, first: dict[int, str], then: dict[int, str], known: str
-) -> None:
+def says(*nights: dict[int, str]) -> list[Said]:
+    words = {**SETTINGS, "start": BEGAN[0], "beat": broker("a", "TU", 3)}
+    return [{hour: words[word] for hour, word in some.items()} for some in nights]
+
+
+def test_what_a_day_shows_of_earlier_ones_is_what_the_whole_day_shows(tmp_path: Path) -> None:
     """More of a day comes an hour later, or late: whatever it says, the tables are those of one night."""
-    began = {"kind": "namesrv", "event": "started"}, {"kind": "namesrv", "event": "identified", "version": 493}
-    nights = [
-        [at(1, began[0]), at(1.01, began[1]), at(2, broker("a", "TU", 1))],
-        *([at(hour, SAYS[word]) for hour, word in some.items()] for some in (first, then)),
+    first: Said = {1: BEGAN[0], 1.01: BEGAN[1], 2: broker("a", "TU", 1)}
+    told = [
+        (says({28: "refused"}, {29: "listed", 30: "listed"}), "true"),
+        (says({28: "listed"}, {29: "refused", 30: "refused"}), "false"),
+        (says({28: "off"}, {27: "on"}), "true"),
     ]
-    require_what_one_night_gives(tmp_path, nights, known)
+    require_what_one_night_gives(tmp_path, [([first, *nights], known) for nights, known in told])
 
 
-@pytest.mark.parametrize(
-    ("third", "late", "known"),
-    [
-        ({50: "refused"}, [{26: "listed", 27: "listed"}], "true"),
-        ({50: "refused"}, [{26: "refused"}], "false"),
-        ({50: "refused", 51: "refused"}, [{26: "refused"}, {27: "listed"}], "false"),
-        ({50: "refused"}, [{27: "refused"}, {26: "refused"}, {28: "listed", 29: "listed", 30: "listed"}], "true"),
-        ({50: "off"}, [{26: "listed", 27: "listed"}], "false"),
-        ({50: "off"}, [{26: "on"}], "true"),
-        ({50: "refused"}, [{26: "off"}], "false"),
-        ({50: "refused"}, [{26: "start"}], "true"),
-        ({50: "refused"}, [{26: "beat"}, {51: "listed"}, {2: "listed"}], "true"),
-    ],
-)
-def test_late_lines_of_a_day_show_what_a_later_one_has_shown_before(
-    tmp_path: Path, third: dict[int, str], late: list[dict[int, str]], known: str
-) -> None:
+def test_late_lines_of_a_day_show_what_a_later_one_has_shown_before(tmp_path: Path) -> None:
     """A day between them hears of a setting late, or of a start: whatever it says, the tables are those of one night."""
-    began = {"kind": "namesrv", "event": "started"}, {"kind": "namesrv", "event": "identified", "version": 493}
-    says = {**SAYS, "start": began[0], "beat": broker("a", "TU", 3)}
-    nights = [
-        [at(1, began[0]), at(1.01, began[1]), at(1.5, broker("a", "TU", 1))],
-        [at(25, broker("a", "TU", 2))],
-        *([at(hour, says[word]) for hour, word in some.items()] for some in (third, *late)),
+    first: Said = {1: BEGAN[0], 1.01: BEGAN[1], 1.5: broker("a", "TU", 1)}
+    told = [
+        (says({50: "refused"}, {26: "listed", 27: "listed"}), "true"),
+        (says({50: "refused", 51: "refused"}, {26: "refused"}, {27: "listed"}), "false"),
+        (says({50: "off"}, {26: "listed", 27: "listed"}), "false"),
+        (says({50: "refused"}, {26: "start"}), "true"),
+        (says({50: "refused"}, {26: "beat"}, {51: "listed"}, {2: "listed"}), "true"),
     ]
-    require_what_one_night_gives(tmp_path, nights, known)
+    second: Said = {25: broker("a", "TU", 2)}
+    require_what_one_night_gives(tmp_path, [([first, second, *nights], known) for nights, known in told])
 
 
 def test_late_lines_that_show_no_setting_leave_the_days_before_alone(tmp_path: Path) -> None:
     """What a later day has shown of the process's start stands: its life is not replayed for a heartbeat."""
     nights = [
         [at(1, {"kind": "namesrv", "event": "started"}), at(1.01, broker("a", "TU", 1)), at(25, broker("a", "TU", 2))],
-        [at(50, SAYS["refused"])],
+        [at(50, SETTINGS["refused"])],
         [at(26, broker("a", "TU", 3))],
     ]
     for number, lines in enumerate(nights):
