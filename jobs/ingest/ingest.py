@@ -57,13 +57,15 @@ def new_kinds(
     """Return the new kinds of facts by event id, for facts whose kind must change to hold for the whole name server.
 
     `facts`: of one name server, in order (event_id, namesrv_addr, seq, kind, properties). `answered`: by address, the
-    positions of answers in order. `is_up`: whether the server ran before; None: unknown. A fact becomes `address_...` if
-    another address has shown it before, or contradicts it by answering at that time.
+    positions of answers in order. `is_up`: whether the server ran before; None: unknown. A fact becomes `address_...` if it was
+    shown before, or if answers of that time contradict it.
     """
     starts = [fact["seq"] for fact in facts if fact["kind"].removeprefix(_AT_ADDRESS) == "started"]
 
     def lives_elsewhere(fact: Mapping[str, Any], until_seq: int) -> bool:
-        others = (seqs for addr, seqs in answered.items() if addr != fact["namesrv_addr"])
+        # Of one address, too, several captures may show different connections: that all those of one ended is no stop.
+        is_gap = "gap" in fact["kind"]
+        others = (seqs for addr, seqs in answered.items() if not is_gap or addr != fact["namesrv_addr"])
         first = (seqs[at] for seqs in others if (at := bisect_right(seqs, fact["seq"] + _DYING_NS)) < len(seqs))
         return any(seq < until_seq for seq in first)
 
@@ -155,15 +157,16 @@ class Addresses:
             for other in others:
                 self._take(other, name, "joined")
 
-    def apply(self, days: Collection[dt.date]) -> set[dt.date]:
+    def apply(self, days: Collection[dt.date], beside: Collection[str] = ()) -> set[dt.date]:
         """Assign all rows to the name servers of the addresses at which they were recorded; `days` have new rows.
 
+        `beside`: addresses at which these were recorded more than once at the same time, each time of other connections.
         Commits nothing. Returns further days with changed rows.
         """
         if changed := self._renamed():
             # State that later days carry on has changed as well.
             changed = {day for day in (*days_of(self._warehouse.recorded()), *days, *changed) if day >= min(changed)}
-        several = {*self.namesrv_of.values(), *self._renamed_ids}
+        several = {*self.namesrv_of.values(), *self._renamed_ids, *(self.namesrv_of.get(addr, addr) for addr in beside)}
         if several and (days or changed):
             for day in sorted({*days, *changed}):
                 _place(self._warehouse, several, day)
@@ -487,7 +490,7 @@ def _read(
             f"{result.unaccounted} frames are neither events, answers, duplicates, quarantined nor ignored; none of the files "
             "counts as read"
         )
-    result.days = sorted({*result.days, *addresses.apply(result.days)})
+    result.days = sorted({*result.days, *addresses.apply(result.days, reading.beside)})
     result.days = sorted({*result.days, *fill_gaps(warehouse, result.days)})
     _upsert(warehouse, bronze.OPEN_STREAMS, reading.open_streams)
     # Never beyond the run's own clock: otherwise one event from the future would make all later ones too late.

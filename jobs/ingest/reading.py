@@ -128,7 +128,8 @@ class Reading:
     """Reads files of one run into the staging area; tasks read series of captures and parts of event logs.
 
     Afterwards `open_streams` has rows with the place where reading stopped in each address's connections, `stated` the name servers
-    of addresses as event logs state them, `unused` the digests of files without a name server, which may be given again.
+    of addresses as event logs state them, `beside` addresses of which captures show different connections of the same time,
+    `unused` the digests of files without a name server, which may be given again.
     `foreign` has the digests of logs that are of no use here, with the reason. `refused` has those of event logs with too many
     lines that are no events, with the reason; none of their rows is staged.
     """
@@ -142,6 +143,7 @@ class Reading:
         self.stated: dict[str, str] = {}
         self.refused: dict[str, str] = {}
         self.unused: set[str] = set()
+        self.beside: set[str] = set()
         self.foreign: dict[str, str] = {}
 
     def read(self, sources: Sequence[Source]) -> list[ReadSource]:
@@ -230,6 +232,7 @@ class Reading:
         result.unordered += found.unordered
         result.left_out += found.left_out
         self.unused |= found.unused
+        self.beside |= found.beside
         self.open_streams += found.open_streams
         behind = 0
         for source, (row, count) in zip(series.sources, found.rows, strict=True):

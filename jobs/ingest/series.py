@@ -159,6 +159,12 @@ def _places(
     )
 
 
+def _goes_on(transcript: Transcript, peeked: Iterable[Segment]) -> bool:
+    """Return whether a capture shows more of a connection that `transcript` knows."""
+    places = (transcript.place_of(segment) for segment in peeked if segment.payload)
+    return any(place is not None and abs(place[1]) < _NEAR for place in places)
+
+
 def until_ns(segment: Segment, last_ns: Mapping[str, int]) -> int:
     """Return the time up to which a segment's name server was read, by `last_ns`; below 0 if it belongs to none."""
     last = last_ns.get(segment.dst) or last_ns.get(segment.src) or 0
@@ -208,7 +214,8 @@ class ReadSeries:
     """Result of reading a series: files of staged rows by table, and facts.
 
     `rows`: rows for `sources`, each with the number of staged rows up to the end of that file. `namesrvs`: addresses of the name
-    servers in it. `open_streams`: rows with the place where reading stopped. `unused`: digests of captures without a name server.
+    servers in it; `beside`: those of which captures show other connections of the same time. `open_streams`: rows with the place
+    where reading stopped. `unused`: digests of captures without a name server.
     """
 
     count: int = 0
@@ -216,6 +223,7 @@ class ReadSeries:
     days: set[dt.date] = field(default_factory=set)
     rows: list[tuple[Values, int]] = field(default_factory=list)
     namesrvs: set[str] = field(default_factory=set)
+    beside: set[str] = field(default_factory=set)
     counts: Counts = field(default_factory=Counts)
     unordered: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -320,8 +328,9 @@ class _Reader:
             self._add(transcript, transcript.finish())
             found.counts.add(transcript.counts)
             found.namesrvs |= transcript.shown()
-        gaps = self._earlier.end_beside(self._before.known_from)
-        known_from = self._before.known_from  # where earlier times are known now, the recording no longer begins
+        # Where earlier times are known now, the recording no longer begins.
+        known_from = {addr: seq for addr, seq in self._before.known_from.items() if addr not in found.beside}
+        gaps = self._earlier.end_beside(known_from)
         ended = {(gap.values["namesrv_id"], gap.values["seq"]) for gap in gaps}
         begun = sorted(of for of, seq in ended if seq < known_from[of] and of in self._before.observed_from)
         revoked = [
@@ -359,6 +368,8 @@ class _Reader:
         peeked = [segment for segment in peeked if covered.isdisjoint((segment.src, segment.dst))]
         endpoints = {end for segment in peeked for end in (segment.src, segment.dst)}
         order = order_of(peeked, self._transcript, self._ranges, source.path, self._begun, vxlan_ports)
+        is_beside = self._is_beside(source, peeked)
+        order = Order.EARLIER if is_beside else order
         is_earlier = order in (Order.EARLIER, Order.BETWEEN, Order.STEPPED)
         transcript = self._earlier if is_earlier else self._transcript
         last_ns = self._transcript.last_time_ns()
@@ -380,7 +391,10 @@ class _Reader:
             self._transcript.taken_until(self._earlier.last_time_ns())
         self._begun |= beginnings(peeked)
         if row["last_time"] is not None:
-            self._ends[source.path] = round(row["last_time"].timestamp() * 1e9)
+            end_ns = self._ends[source.path] = round(row["last_time"].timestamp() * 1e9)
+            overlaps = any(first <= end_ns and source.first_time_ns <= last for first, last in self._ranges)
+            if is_beside or (order is Order.EARLIER and overlaps):
+                self._found.beside |= self._earlier.last_time_ns().keys() & last_ns.keys()
             if not covered:
                 self._ranges.append((source.first_time_ns, self._ends[source.path]))
         if covered:
@@ -389,6 +403,16 @@ class _Reader:
                 f"{name}: {count:,} packets of {namesrvs}: another capture of that time shows more of its clients"
             )
         return row
+
+    def _is_beside(self, source: Source, peeked: Sequence[Segment]) -> bool:
+        """Return whether a capture goes on with connections of `_earlier`, or with none while another one does with those read."""
+        if _goes_on(self._transcript, peeked):
+            return False
+        others = (other for other in self._series.sources if other is not source and other.path not in self._ends)
+        last_ns = peeked[-1].time_ns if peeked else 0
+        return _goes_on(self._earlier, peeked) or any(
+            other.first_time_ns <= last_ns and _goes_on(self._transcript, self._peek(other)) for other in others
+        )
 
     def _covered(self, source: Source, peeked: Sequence[Segment]) -> frozenset[str]:
         """Return the name servers that another capture of that time covers: the same connections, and at least twice as many hosts.
@@ -409,18 +433,18 @@ class _Reader:
         if not beside:
             return frozenset()
         run, before = self._series.run, self._before
-        # What an address translation does not change of segments.
-        own, mine = _clients_in(peeked, run, before), {(one.seq, one.payload) for one in peeked}
+        # Connections, and what an address translation does not change of segments.
+        own, flows = _clients_in(peeked, run, before), {(one.src, one.dst) for one in peeked}
+        mine = {(one.seq, one.payload) for one in peeked if one.payload}
         found = set()
         for other in beside:
             meanwhile = [one for one in self._peek(other) if one.time_ns <= last_ns]
             clients = _clients_in(meanwhile, run, before)
-            same = [one for one in meanwhile if one.payload and (one.seq, one.payload) in mine]
+            # Captures of several interfaces, or split by connection, have none in common.
+            same = [one for one in meanwhile if (one.src, one.dst) in flows or (one.seq, one.payload) in mine]
             for of, hosts in own.items():
-                seen = clients.get(of, set())
-                # Captures of several interfaces, or split by client, have no packets in common.
-                is_copy = hosts <= seen or any(of in (one.src, one.dst) for one in same)
-                if is_copy and len(seen) >= 2 * max(1, len(hosts)):
+                is_copy = any(of in (one.src, one.dst) for one in same)
+                if is_copy and len(clients.get(of, ())) >= 2 * max(1, len(hosts)):
                     found.add(of)
         return frozenset(found)
 

@@ -11,7 +11,7 @@ from jobs.conf import DEFAULT_CONF, load_conf
 from namesrv_wire.packets.segments import Segment
 from tests.ingest.given import Content, content, read_in, stored
 from tests.pcap import pcap
-from tests.wire.forge import BROKER, MS_NS, REGISTER, SECOND_NS, Talk, ip_packet, request, response
+from tests.wire.forge import BROKER, EPOCH_NS, MS_NS, REGISTER, SECOND_NS, Talk, ip_packet, request, response
 from tests.wire.test_sightings import INNER, OUTER, brokers, by_router, numbered
 
 pytestmark = pytest.mark.slow
@@ -66,6 +66,16 @@ def test_captures_of_other_clients_at_the_same_time_are_all_taken(tmp_path: Path
     )
     assert found == wanted
     assert (read.sightings, read.errors, read.left_out) == (0, [], [])
+
+
+def test_other_connections_of_the_same_hosts_are_no_copy(tmp_path: Path) -> None:
+    """A capture is left out for the packets that another one has, not for its hosts: queues of a network card share these."""
+    own = Talk(client="10.0.0.3:40001", start_ns=EPOCH_NS + 2 * SECOND_NS, client_seq=70_000, server_seq=80_000).open()
+    own.exchange(105, {"topic": "T"})
+    (tmp_path / "queue-1").mkdir()
+    files = written(tmp_path / "queue-0.pcap", brokers()), written(tmp_path / "queue-1" / "own.pcap", own.segments)
+    read = read_in(tmp_path / "w", *files)
+    assert (read.observations, read.left_out) == (11, [])
 
 
 @pytest.mark.parametrize("ahead_ms", [-3_000, -4, 4])

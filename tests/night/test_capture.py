@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 import json
 import shutil
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
+from jobs.ask.engine import Answers
 from jobs.cli import commands
 from jobs.night import night as nights
 from schemas import gold
 from tests.ingest.given import warehouse_at
 from tests.night.nights import ANSWERS, FRAMES, Capture, Counting, night, rows
+from tests.pcap import Record, capture, records
+from tests.places import CAPTURE
 
 pytestmark = pytest.mark.slow
 
@@ -64,6 +69,33 @@ def test_the_number_of_tasks_does_not_matter(whole: Capture, copied: Path, monke
     passes = Counting(7)
     assert night(copied, passes=passes).digests == whole.summary.digests
     assert passes.days == 1
+
+
+def test_files_of_different_connections_are_one_recording(whole: Capture, tmp_path: Path) -> None:
+    """As a recorder for each interface writes them, rotated, one of them read a night before: the server's life is one.
+
+    One shows the start later, when its first connection is accepted: that is no second one.
+    """
+    data = gzip.decompress(CAPTURE.read_bytes())
+    packets = list(records(data))
+    middle_us = (packets[0].time_us + packets[-1].time_us) // 2
+    parts = defaultdict[str, list[Record]](list)
+    for packet in packets:
+        ports = packet.frame[34:38]
+        parts[f"{packet.time_us > middle_us}-{sum(ports) % 2}"].append(packet)
+    files = [tmp_path / f"{name}.pcap" for name in sorted(parts)]
+    for file in files:
+        file.write_bytes(capture(data, parts[file.stem]))
+    assert len(files) == 4
+    night(tmp_path / "w", files[0])
+    said = night(tmp_path / "w", *files[1:])
+    assert (said.verify["answers"], said.verify["mismatched"]) == (ANSWERS, 0)
+    same = ("expired_brokers", "findings", "orphaned_topics", "namesrv_settings", "kv_config_history")
+    assert [said.digests[name] for name in same] == [whole.summary.digests[name] for name in same]
+    # Only within a microsecond are events in another order.
+    sql = "SELECT topic, broker_name, perm, valid_from, valid_to FROM topic_queue_history ORDER BY ALL"
+    split, one = (Answers(str(path)).ask(sql).dicts() for path in (tmp_path / "w", whole.path))
+    assert split == one
 
 
 def test_an_exported_event_log_gives_the_tables_of_its_capture(
