@@ -115,12 +115,21 @@ _SINCE_4X: tuple[tuple[str, dict[str, Any]], ...] = (
             "deletes_topic_of_cluster": False,
             "writes_standard_json": False,
             "lists_queue_data": True,
+            "lists_absent_filter_servers": True,
         },
     ),
     ("4.5.0", {"one_id_per_addr": True}),
     ("4.9.0", {"stores_null_kv": False, "sys_flag_name": "topicSysFlag"}),
     ("4.9.2", {"has_add_write_perm": True}),
-    ("4.9.4", {"deletes_topic_of_cluster": True, "writes_standard_json": True, "lists_queue_data": False}),
+    (
+        "4.9.4",
+        {
+            "deletes_topic_of_cluster": True,
+            "writes_standard_json": True,
+            "lists_queue_data": False,
+            "lists_absent_filter_servers": False,
+        },
+    ),
     # These three changed which properties UPDATE_NAMESRV_CONFIG refuses; a recorded answer tells whether it did.
     ("4.9.6", {}),
     ("4.9.7", {}),

@@ -344,6 +344,8 @@ class _Registration:
             past.beats[self.key] = past.now_ms
         elif self.step.outcome in (Outcome.APPLIED, Outcome.REFRESHED):
             yield _known("broker_addr", name, self.broker_id)
+            if self.step.swallowed:  # it ended at the latest among its topics, before the live entry
+                return
             yield _known("broker_live", *self.key)
             yield _known(SETTLED, *self.key)
             if event.filter_servers is not None:

@@ -90,6 +90,8 @@ class Life:
         if burst is None or time_ns - burst.first_ns > BURST_NS:
             burst = self.burst = Burst(seq, time_ns, time_ns, source)
         else:
+            if not (burst.brokers or burst.living):  # strangers' may have been closed for their bad frames
+                burst.seq, burst.first_ns, burst.source = seq, time_ns, source
             burst.count += 1
             burst.last_ns = time_ns
         burst.brokers += is_broker

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -88,6 +89,25 @@ def test_the_order_of_a_list_of_topics(release: str, is_concurrent: bool | None)
         copied.put(topic, value=True)
     assert listed == (held if is_concurrent is None else copied.java_keys())
     assert held != copied.java_keys()
+
+
+@pytest.mark.parametrize(
+    ("release", "is_larger"), [("4.3.0", True), ("4.9.3", True), ("4.9.4", False), ("5.0.0", True)]
+)
+def test_the_order_of_filter_servers(release: str, is_larger: bool) -> None:  # noqa: FBT001
+    """But for 4.9.4 to 4.9.8, their map has all addresses of a route, and more buckets: a 4.9.0 has answered in this order."""
+    hosts = ["2.13:10913", "2.14:10914", "2.11:10911", "2.12:10912", "2.11:10919", "2.12:10920", "3.13:10925"]
+    hosts += ["2.10:10926", "3.11:10923", "3.12:10924", "2.13:10929", "2.14:10930", "2.11:10927", "2.12:10928"]
+    have = {"2.13:10913", "2.13:10929", "3.11:10923", "2.11:10911"}
+    happened = (
+        register(broker_id, f"10.77.{host}", filter_servers=("f",) if host in have else ())
+        for broker_id, host in enumerate(hosts)
+    )
+    registry, namesrv = replayed(release, *happened)
+    body = answer(registry, Question(105, "T", standard_json=False), namesrv).body or ""
+    shown = re.findall(r'"10\.77\.([0-9.:]+)":\["f"\]', body)
+    in_order = ["2.13:10929", "3.11:10923", "2.11:10911"]
+    assert shown == (["2.13:10913", *in_order] if is_larger else [*in_order, "2.13:10913"])
 
 
 @pytest.mark.parametrize(("release", "order"), [("4.9.3", "cab"), ("4.9.4", "abc")])
