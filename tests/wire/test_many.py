@@ -59,7 +59,7 @@ def test_more_connections_than_are_watched_take_no_more_memory(monkeypatch: pyte
     """Of four times the connections as many are watched as before, and all frames are accounted for."""
     monkeypatch.setattr("namesrv_wire.servers.server.MAX_CONNECTIONS", 200)
     (few, _), (many, counts) = (peak_of(connections(count)) for count in (1_200, 4_800))
-    assert many <= 1.2 * few
+    assert many <= 1.5 * few  # what is not collected yet differs; if all were watched it would be four times
     assert (counts.frames, counts.observations) == (960, 480)
     assert counts.frames + counts.pieces == accounted(counts)
 
