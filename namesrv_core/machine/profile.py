@@ -40,6 +40,7 @@ class Profile:
     capacities: Capacities = Capacities(topic=2048, broker=256, cluster=64, live=512)
     scan_period_ms: int = 5_000
     unreadable: tuple[str, ...] = (NO_UTF8,)  # forms of registrations: `MORE_WORDS`, `NO_MAPPINGS`, `NO_UTF8`
+    computes_clusters: bool = False  # a cluster enters its table by HashMap.computeIfAbsent
     concurrent_maps: bool = True  # ConcurrentHashMap, not HashMap: other growth and order, iterating never throws
     live_key_has_cluster: bool = True  # live and filter tables are keyed by (cluster, address), not by the address
     has_state_version: bool = True  # a data version has a stateVersion, compared with the rest
@@ -81,6 +82,7 @@ V4_9_7 = Profile(
     capacities=Capacities(topic=1024, broker=128, cluster=32, live=256),
     scan_period_ms=10_000,
     unreadable=(MORE_WORDS, NO_UTF8),
+    computes_clusters=True,
     concurrent_maps=False,
     live_key_has_cluster=False,
     has_state_version=False,
@@ -108,6 +110,7 @@ _SINCE_4X: tuple[tuple[str, dict[str, Any]], ...] = (
     (
         "4.3.0",
         {
+            "computes_clusters": False,
             "one_id_per_addr": False,
             "stores_null_kv": True,
             "sys_flag_name": "topicSynFlag",
@@ -124,6 +127,7 @@ _SINCE_4X: tuple[tuple[str, dict[str, Any]], ...] = (
     (
         "4.9.4",
         {
+            "computes_clusters": True,
             "deletes_topic_of_cluster": True,
             "writes_standard_json": True,
             "lists_queue_data": False,

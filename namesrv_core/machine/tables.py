@@ -424,14 +424,14 @@ class ClusterAddrTable(NestedTable[bool]):
     sized_as = "cluster"
 
     def __init__(self, profile: Profile) -> None:
-        # 4.x calls computeIfAbsent. So does 5.x, but on a ConcurrentHashMap, where it acts as put.
-        super().__init__(profile, computes=not profile.concurrent_maps)
+        # Since 4.9.4 it calls computeIfAbsent; in 5.x on a ConcurrentHashMap, where that acts as put.
+        super().__init__(profile, computes=profile.computes_clusters)
         self._clusters_of_name: Index[str | None, str | None] = {}
 
     def restart(self, profile: Profile) -> None:
         """See `RowTable`."""
         super().restart(profile)
-        self.computes = not profile.concurrent_maps
+        self.computes = profile.computes_clusters
 
     def change(self, key: Key, value: object | None, at_ms: int) -> None:
         """See `RowTable`."""
