@@ -284,9 +284,14 @@ class Server:
         return connection
 
     def joined(self, client: str) -> Connection:
-        """Note traffic on a connection that was open before the capture began, or that has begun in a silence not recorded."""
+        """Note traffic on a connection that was open before the capture began, or that has begun in a silence not recorded.
+
+        Or its SYN was recorded, and the answer to that was not: what the client sends follows the SYN.
+        """
         self._up("traffic on a connection opened before the first packet")
         connection = Connection(client, self.ledger.time_ns, None, self.ledger.source)
+        if (syn := self.attempts.syns.get(client)) is not None:
+            connection.from_client.stream.begin(syn + 1)
         self._add(connection)
         return connection
 
