@@ -283,7 +283,7 @@ NAMESRV_EVENTS = events(
             of it for a while), logged (lines of its log written by one call), clock_went_back (the recording clock, by more
             than five seconds between two records);
             address_started, address_stopped, address_observed_from, address_recording_gap: shown by one of its several
-            addresses; another row confirms it for the name server, or denies it
+            addresses or captures; another row confirms it for the name server, or denies it
         version INT: identified: protocol version in its responses, e.g. 407 = 4.9.7, 493 = 5.4.0
         evidence* STRING: Evidence in the source
         properties STRING: configured: the properties that are kept, one name=value a line; recording gaps: until_ms=, the

@@ -62,11 +62,9 @@ def new_kinds(
     """
     starts = [fact["seq"] for fact in facts if fact["kind"].removeprefix(_AT_ADDRESS) == "started"]
 
-    def lives_elsewhere(fact: Mapping[str, Any], until_seq: int) -> bool:
-        # Of one address, too, several captures may show different connections: that all those of one ended is no stop.
-        is_gap = "gap" in fact["kind"]
-        others = (seqs for addr, seqs in answered.items() if not is_gap or addr != fact["namesrv_addr"])
-        first = (seqs[at] for seqs in others if (at := bisect_right(seqs, fact["seq"] + _DYING_NS)) < len(seqs))
+    def answers(seq: int, until_seq: int, but_at: str | None = None) -> bool:
+        others = (seqs for addr, seqs in answered.items() if addr != but_at)
+        first = (seqs[at] for seqs in others if (at := bisect_right(seqs, seq + _DYING_NS)) < len(seqs))
         return any(seq < until_seq for seq in first)
 
     changed, gap_until = {}, 0
@@ -75,14 +73,15 @@ def new_kinds(
         if kind == "stopped":
             at = bisect_right(starts, fact["seq"])
             until_seq = starts[at] if at < len(starts) else _NEVER
-            counts = is_up is not False and not lives_elsewhere(fact, until_seq)
+            # Of one address, too, several captures may show different connections: that all those of one ended is no stop.
+            counts = is_up is not False and not answers(fact["seq"], until_seq)
             is_up = False if counts else is_up
         elif kind in ("started", "observed_from"):
             counts = is_up is None or (kind == "started" and not is_up)
             is_up = True
         elif kind == "recording_gap":
             until_seq = gap_end_ms(fact["properties"]) * NS_PER_MS
-            counts = fact["seq"] >= gap_until and not lives_elsewhere(fact, until_seq)
+            counts = fact["seq"] >= gap_until and not answers(fact["seq"], until_seq, but_at=fact["namesrv_addr"])
             gap_until = until_seq if counts else gap_until
         else:
             continue
@@ -207,7 +206,7 @@ class Addresses:
 
 
 def _count_once(warehouse: Warehouse, names: Collection[str], first: dt.date) -> set[dt.date]:
-    """Count each fact since `first` about the life of name servers with several addresses once; return the changed days."""
+    """Count each fact since `first` about the life of name servers recorded several times at once; return the changed days."""
     is_life = pc.field("kind").isin([*_LIFE, *(f"address_{kind}" for kind in _LIFE)])
     columns = ["namesrv_id", "namesrv_addr", "seq", "event_id", "kind", "properties", "day"]
     days: set[dt.date] = set()
@@ -255,7 +254,7 @@ def note_renamed(warehouse: Warehouse, addresses: Addresses, days: Collection[dt
 
 
 def _place(warehouse: Warehouse, names: Collection[str], day: dt.date) -> None:
-    """Give events of a day, of name servers with several addresses, distinct positions.
+    """Give events of a day, of name servers recorded several times at once, distinct positions.
 
     An event at the address that names the name server keeps its position; others move behind the last event of their microsecond.
     """

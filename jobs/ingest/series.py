@@ -367,9 +367,10 @@ class _Reader:
         covered = self._covered(source, peeked)
         peeked = [segment for segment in peeked if covered.isdisjoint((segment.src, segment.dst))]
         endpoints = {end for segment in peeked for end in (segment.src, segment.dst)}
-        order = order_of(peeked, self._transcript, self._ranges, source.path, self._begun, vxlan_ports)
-        is_beside = self._is_beside(source, peeked)
-        order = Order.EARLIER if is_beside else order
+        if is_beside := self._is_beside(source, peeked):
+            order = Order.EARLIER
+        else:
+            order = order_of(peeked, self._transcript, self._ranges, source.path, self._begun, vxlan_ports)
         is_earlier = order in (Order.EARLIER, Order.BETWEEN, Order.STEPPED)
         transcript = self._earlier if is_earlier else self._transcript
         last_ns = self._transcript.last_time_ns()
@@ -396,7 +397,7 @@ class _Reader:
             if is_beside or (order is Order.EARLIER and overlaps):
                 self._found.beside |= self._earlier.last_time_ns().keys() & last_ns.keys()
             if not covered:
-                self._ranges.append((source.first_time_ns, self._ends[source.path]))
+                self._ranges.append((source.first_time_ns, end_ns))
         if covered:
             count, namesrvs = self._again.get(name, 0), " and ".join(sorted(covered))
             self._found.left_out.append(

@@ -55,10 +55,9 @@ def _life(dice: random.Random, version: int) -> Iterator[tuple[float, Line]]:
     for _ in range(dice.randrange(5)):
         yield dice.uniform(begin, 24 * DAYS), dice.choice(_ADMIN)
     for _ in range(dice.choice((0, 0, 3))):
-        yield dice.uniform(begin, 24 * DAYS), dice.choice(_SAYS)
+        yield dice.uniform(begin, 24 * DAYS), dice.choice([*SETTINGS.values()])
 
 
-_SAYS = [*SETTINGS.values()]
 _ADMIN: list[Line] = [
     {"kind": "admin", "code": 205, "broker_name": "a", "response_code": 0},
     {"kind": "admin", "code": 216, "topic": "T", "response_code": 0},

@@ -136,9 +136,12 @@ def test_what_a_day_shows_of_earlier_ones_is_what_the_whole_day_shows(tmp_path: 
     """More of a day comes an hour later, or late: whatever it says, the tables are those of one night."""
     first: Said = {1: BEGAN[0], 1.01: BEGAN[1], 2: broker("a", "TU", 1)}
     told = [
+        (says({28: "refused"}, {29: "refused", 30: "refused"}), "false"),
         (says({28: "refused"}, {29: "listed", 30: "listed"}), "true"),
         (says({28: "listed"}, {29: "refused", 30: "refused"}), "false"),
+        (says({28: "off"}, {29: "on"}), "false"),
         (says({28: "off"}, {27: "on"}), "true"),
+        (says({28: "on"}, {27: "off"}), "false"),
     ]
     require_what_one_night_gives(tmp_path, [([first, *nights], known) for nights, known in told])
 
@@ -148,8 +151,12 @@ def test_late_lines_of_a_day_show_what_a_later_one_has_shown_before(tmp_path: Pa
     first: Said = {1: BEGAN[0], 1.01: BEGAN[1], 1.5: broker("a", "TU", 1)}
     told = [
         (says({50: "refused"}, {26: "listed", 27: "listed"}), "true"),
+        (says({50: "refused"}, {26: "refused"}), "false"),
         (says({50: "refused", 51: "refused"}, {26: "refused"}, {27: "listed"}), "false"),
+        (says({50: "refused"}, {27: "refused"}, {26: "refused"}, {28: "listed", 29: "listed", 30: "listed"}), "true"),
         (says({50: "off"}, {26: "listed", 27: "listed"}), "false"),
+        (says({50: "off"}, {26: "on"}), "true"),
+        (says({50: "refused"}, {26: "off"}), "false"),
         (says({50: "refused"}, {26: "start"}), "true"),
         (says({50: "refused"}, {26: "beat"}, {51: "listed"}, {2: "listed"}), "true"),
     ]

@@ -56,10 +56,11 @@ def peak_of(segments: Iterable[Segment]) -> tuple[int, Counts]:
 
 @pytest.mark.slow
 def test_more_connections_than_are_watched_take_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of four times the connections as many are watched as before, and all frames are accounted for."""
+    """Of twice the connections as many are watched as before, and all frames are accounted for."""
     monkeypatch.setattr("namesrv_wire.servers.server.MAX_CONNECTIONS", 200)
-    (few, _), (many, counts) = (peak_of(connections(count)) for count in (1_200, 4_800))
-    assert many <= 1.5 * few  # what is not collected yet differs; if all were watched it would be four times
+    # Of fewer than some 2,000 not all that is kept is full.
+    (few, _), (many, counts) = (peak_of(connections(count)) for count in (2_400, 4_800))
+    assert many <= 1.2 * few
     assert (counts.frames, counts.observations) == (960, 480)
     assert counts.frames + counts.pieces == accounted(counts)
 
